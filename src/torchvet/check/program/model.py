@@ -1,0 +1,377 @@
+"""What a Python module is to torchvet once its syntax tree is gone.
+
+Everything below is made of tuples, strings, numbers and frozensets, so `marshal` can cache it and a forked process can
+send it. Each node is a tuple whose first item is its kind and whose second is its position (`span_of`).
+
+Expressions (E)
+    ("name", pos, id)
+    ("const", pos, value)                  None, bool, int, float, str, bytes, complex, Ellipsis
+    ("attr", pos, base E, name)
+    ("call", pos, func E, args (E...), keywords ((name|None, E)...))     `*x` in args is ("star", pos, E)
+    ("sub", pos, base E, index E)
+    ("bin", pos, op, left E, right E)      op: + - * / // % ** @ & | ^ << >>
+    ("unary", pos, op, E)                  op: not - + ~
+    ("bool", pos, "and"|"or", (E...))
+    ("cmp", pos, (op...), (E...))          op: == != < <= > >= in "not in" is "is not"; one operand more than ops
+    ("ifexp", pos, test E, then E, else E)
+    ("tuple"|"list"|"set", pos, (E...))
+    ("dict", pos, (E|None ...), (E...))    a key of None is `**value`
+    ("lambda", pos, params, body E)
+    ("comp", pos, "list"|"set"|"dict"|"gen", element E (dict: a 2-tuple expression), ((target E, iter E, (if E...))...))
+    ("walrus", pos, target E, value E)
+    ("await"|"yield"|"yieldfrom", pos, E|None)
+    ("star", pos, E)
+    ("slice", pos, lower E|None, upper E|None, step E|None)
+    ("fstr", pos, (E...))                  the interpolated expressions only
+    ("big", pos, kind, length)             a literal container of more than 64 constants, not kept
+Statements (S); a block is a tuple of S
+    ("assign", pos, targets (E...), value E)
+    ("aug", pos, op, target E, value E)
+    ("ann", pos, target E, annotation E, value E|None)
+    ("expr", pos, E)
+    ("return", pos, E|None)
+    ("if", pos, test E, block, orelse block)
+    ("for", pos, target E, iter E, block, orelse block)
+    ("while", pos, test E, block, orelse block)
+    ("with", pos, ((context E, target E|None)...), block)
+    ("try", pos, block, ((type E|None, name|None, block, pos)...), orelse block, final block)
+    ("raise", pos, E|None)
+    ("assert", pos, test E)
+    ("del", pos, (E...))
+    ("break"|"continue"|"pass", pos)
+    ("global"|"nonlocal", pos, (name...))
+    ("import", pos, ((dotted, asname|None)...))
+    ("from", pos, module dotted, ((name, asname|None)...), level)      name "*" imports all
+    ("match", pos, subject E, ((pattern names (str...), guard E|None, block)...))
+    ("def", pos, function row)
+    ("class", pos, class row)
+Function row
+    (name, params, decorators (E...), returns E|None, first line with decorators, end line, flags, block|None, words)
+    params: ((name, kind, default E|None, annotation E|None)...), kind: "pos" (also positional-only), "kw", "*", "**"
+    block None: not lowered yet; `Program.body(function)` lowers it on demand
+    words: frozenset of the subject words that occur in its lines (see `torchvet.check.source.words`)
+Class row
+    (name, bases (E...), keywords, decorators (E...), first line, end line, block, words)
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Expr = tuple[Any, ...]
+    Stmt = tuple[Any, ...]
+    Block = tuple[Stmt, ...]
+
+ASYNC, GENERATOR, NESTED = 1, 2, 4
+"""Flags of a function row."""
+
+
+def pack(line: int, column: int, end_line: int, end_column: int) -> int:
+    """A position in one number: line from 1, columns from 0 in UTF-8 bytes (as the compiler counts)."""
+    return (
+        line << 44
+        | (column if column < 4096 else 4095) << 32
+        | (end_line - line) << 12
+        | (end_column if end_column < 4096 else 4095)
+    )
+
+
+def span_of(pos: int) -> tuple[int, int, int, int]:
+    """(line from 1, column from 0 in bytes, end line, end column)."""
+    line = pos >> 44
+    return line, pos >> 32 & 0xFFF, line + (pos >> 12 & 0xFFFFF), pos & 0xFFF
+
+
+def line_of(pos: int) -> int:
+    return pos >> 44
+
+
+class Function:
+    """A function, method or nested function of the project. Two are the same when module and position are."""
+
+    __slots__ = (
+        "_body", "decorators", "end_line", "first_line", "flags", "module", "name", "owner", "params", "parent", "pos",
+        "qualname", "returns", "words",
+    )  # fmt: skip
+
+    def __init__(self, module: Module, pos: int, row: Any, owner: Class | None, parent: Function | None) -> None:
+        self.module = module
+        self.pos = pos
+        (
+            self.name,
+            self.params,
+            self.decorators,
+            self.returns,
+            self.first_line,
+            self.end_line,
+            self.flags,
+            self._body,
+            self.words,
+        ) = row
+        self.owner = owner
+        self.parent = parent
+        prefix = owner.qualname + "." if owner else parent.qualname + ".<locals>." if parent else ""
+        self.qualname = prefix + self.name
+
+    @property
+    def line(self) -> int:
+        return self.pos >> 44
+
+    @property
+    def is_generator(self) -> bool:
+        return bool(self.flags & GENERATOR)
+
+    @property
+    def is_method(self) -> bool:
+        """Takes its instance (or class) as first parameter."""
+        return self.owner is not None and not any(
+            d[0] == "name" and d[2] == "staticmethod" for d in self.decorators
+        )
+
+    def decorator_names(self) -> list[str]:
+        """The last name of each decorator: `@torch.no_grad()` gives "no_grad"."""
+        out = []
+        for d in self.decorators:
+            if d[0] == "call":
+                d = d[2]
+            if d[0] in ("name", "attr"):
+                out.append(d[-1])
+        return out
+
+    def __repr__(self) -> str:
+        return f"<function {self.module.path}:{self.qualname}>"
+
+
+class Class:
+    """A class of the project: its own methods and class-level block; bases are resolved by `Program`."""
+
+    __slots__ = ("bases", "block", "decorators", "end_line", "first_line", "keywords", "methods", "module", "name",
+                 "parent", "pos", "qualname", "words")  # fmt: skip
+
+    def __init__(self, module: Module, pos: int, row: Any, owner: Class | None, parent: Function | None) -> None:
+        self.module = module
+        self.pos = pos
+        self.name, self.bases, self.keywords, self.decorators, self.first_line, self.end_line, self.block, self.words = row
+        self.parent = parent
+        prefix = owner.qualname + "." if owner else parent.qualname + ".<locals>." if parent else ""
+        self.qualname = prefix + self.name
+        self.methods: dict[str, Function] = {}
+        for kind, at, sub in definitions(self.block):
+            if kind == "def":
+                self.methods[sub[0]] = module.function_at(at, sub, self, None)
+
+    def __repr__(self) -> str:
+        return f"<class {self.module.path}:{self.qualname}>"
+
+
+class Module:
+    """A parsed module. `names` maps each module-level name to what binds it last: ("def", Function),
+    ("class", Class), ("import", dotted), ("from", dotted module, name, level) or ("value", statement)."""
+
+    __slots__ = ("_functions", "block", "classes", "functions", "lines_of", "names", "path", "stars", "words")
+
+    def __init__(self, path: str, block: Block, words: frozenset[str]) -> None:
+        self.path = path
+        self.block = block
+        self.words = words
+        self._functions: dict[int, Function] = {}
+        self.functions: dict[str, Function] = {}
+        self.classes: dict[str, Class] = {}
+        self.names: dict[str, tuple[Any, ...]] = {}
+        self.stars: list[tuple[str, int]] = []
+        self._bind(block)
+
+    def _bind(self, block: Block) -> None:
+        for s in block:
+            kind = s[0]
+            if kind == "def":
+                f = self.function_at(s[1], s[2], None, None)
+                self.functions[f.name] = f
+                self.names[f.name] = ("def", f)
+            elif kind == "class":
+                c = Class(self, s[1], s[2], None, None)
+                self.classes[c.name] = c
+                self.names[c.name] = ("class", c)
+            elif kind == "import":
+                for dotted, asname in s[2]:
+                    if asname:
+                        self.names[asname] = ("import", dotted)
+                    else:
+                        self.names[dotted.partition(".")[0]] = ("import", dotted.partition(".")[0])
+            elif kind == "from":
+                for name, asname in s[3]:
+                    if name == "*":
+                        self.stars.append((s[2], s[4]))
+                    elif (asname or name) not in self.names or self.names[asname or name][0] == "value":
+                        # `try: from fast import f / except ImportError: from slow import f`: the first counts
+                        self.names[asname or name] = ("from", s[2], name, s[4])
+            elif kind == "assign":
+                for t in s[2]:
+                    for n in target_names(t):
+                        self.names[n] = ("value", s)
+            elif kind == "ann":
+                for n in target_names(s[2]):
+                    self.names[n] = ("value", s)
+            else:
+                for sub in blocks_of(s):
+                    self._bind(sub)
+
+    def function_at(self, pos: int, row: Any, owner: Class | None, parent: Function | None) -> Function:
+        """The one object for the function defined at `pos`."""
+        f = self._functions.get(pos)
+        if f is None:
+            f = self._functions[pos] = Function(self, pos, row, owner, parent)
+        return f
+
+    def all_functions(self) -> Iterator[Function]:
+        """Every function that is bound at module or class level (nested ones are met in the bodies)."""
+        stack: list[tuple[Block, Class | None]] = [(self.block, None)]
+        while stack:
+            block, owner = stack.pop()
+            for kind, pos, row in definitions(block):
+                if kind == "def":
+                    yield self.function_at(pos, row, owner, None)
+                else:
+                    inner = self.classes.get(row[0]) if owner is None else None
+                    stack.append((row[6], inner or Class(self, pos, row, owner, None)))
+
+    def __repr__(self) -> str:
+        return f"<module {self.path}>"
+
+
+def definitions(block: Block) -> Iterator[tuple[str, int, Any]]:
+    """("def"|"class", pos, row) of a block, also under `if`, `try` and `with`, not inside functions or classes."""
+    for s in block:
+        if s[0] in ("def", "class"):
+            yield s  # type: ignore[misc]
+        else:
+            for sub in blocks_of(s):
+                yield from definitions(sub)
+
+
+def blocks_of(s: Stmt) -> tuple[Block, ...]:
+    """The blocks inside one compound statement (not the bodies of definitions)."""
+    kind = s[0]
+    if kind in ("if", "while"):
+        return (s[3], s[4])
+    if kind == "for":
+        return (s[4], s[5])
+    if kind == "with":
+        return (s[3],)
+    if kind == "try":
+        return (s[2], *(h[2] for h in s[3]), s[4], s[5])
+    if kind == "match":
+        return tuple(c[2] for c in s[3])
+    return ()
+
+
+def expressions_of(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement evaluates itself, in order of evaluation (not those of its blocks)."""
+    kind = s[0]
+    if kind == "assign":
+        return (s[3], *s[2])
+    if kind == "aug":
+        return (s[3], s[4])
+    if kind == "ann":
+        return (s[4], s[2]) if s[4] else (s[2],)
+    if kind in ("expr", "return", "raise", "assert"):
+        return (s[2],) if s[2] else ()
+    if kind in ("if", "while"):
+        return (s[2],)
+    if kind == "for":
+        return (s[3], s[2])
+    if kind == "with":
+        return tuple(e for item in s[2] for e in item if e)
+    if kind == "del":
+        return tuple(s[2])
+    if kind == "match":
+        return (s[2], *(c[1] for c in s[3] if c[1]))
+    if kind == "def":
+        return (*s[2][2], *(p[2] for p in s[2][1] if p[2]))
+    if kind == "class":
+        return (*s[2][3], *s[2][1])
+    return ()
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions of an expression (a lambda's and a comprehension's included)."""
+    kind = e[0]
+    if kind in ("name", "const", "big"):
+        return ()
+    if kind in ("attr", "star"):
+        return (e[2],)
+    if kind == "call":
+        return (e[2], *e[3], *(v for _, v in e[4]))
+    if kind in ("sub", "walrus"):
+        return (e[2], e[3])
+    if kind == "bin":
+        return (e[3], e[4])
+    if kind == "unary":
+        return (e[3],)
+    if kind in ("bool", "cmp"):
+        return tuple(e[3])
+    if kind == "ifexp":
+        return (e[2], e[3], e[4])
+    if kind in ("tuple", "list", "set", "fstr"):
+        return tuple(e[2])
+    if kind == "dict":
+        return (*(k for k in e[2] if k), *e[3])
+    if kind == "lambda":
+        return (e[3],)
+    if kind == "comp":
+        return (*(x for g in e[4] for x in (g[1], g[0], *g[2])), e[3])
+    if kind == "slice":
+        return tuple(x for x in e[2:5] if x)
+    return (e[2],) if e[2] else ()  # await, yield, yieldfrom
+
+
+def walk_expr(e: Expr) -> Iterator[Expr]:
+    """An expression and all that it contains, outermost first."""
+    stack = [e]
+    while stack:
+        e = stack.pop()
+        yield e
+        stack.extend(reversed(children(e)))
+
+
+def walk_block(block: Block) -> Iterator[Stmt]:
+    """Every statement of a block and of the blocks inside it, in order; definitions are given, not entered."""
+    for s in block:
+        yield s
+        for sub in blocks_of(s):
+            yield from walk_block(sub)
+
+
+def calls_in(block: Block) -> Iterator[Expr]:
+    """Every call expression of a block, in the order of the statements; definitions are not entered."""
+    for s in walk_block(block):
+        for e in expressions_of(s):
+            for x in walk_expr(e):
+                if x[0] == "call":
+                    yield x
+
+
+def target_names(t: Expr) -> Iterator[str]:
+    """The plain names that an assignment target binds."""
+    if t[0] == "name":
+        yield t[2]
+    elif t[0] in ("tuple", "list"):
+        for x in t[2]:
+            yield from target_names(x)
+    elif t[0] == "star":
+        yield from target_names(t[2])
+
+
+def dotted(e: Expr) -> str | None:
+    """`a.b.c` as written, or None when the expression is anything else than names and attributes."""
+    parts: list[str] = []
+    while e[0] == "attr":
+        parts.append(e[3])
+        e = e[2]
+    if e[0] != "name":
+        return None
+    parts.append(e[2])
+    return ".".join(reversed(parts))
