@@ -171,13 +171,14 @@ class Module:
     """A parsed module. `names` maps each module-level name to what binds it last: ("def", Function),
     ("class", Class), ("import", dotted), ("from", dotted module, name, level) or ("value", statement)."""
 
-    __slots__ = ("_functions", "block", "classes", "functions", "lines_of", "names", "path", "stars", "words")
+    __slots__ = ("_classes", "_functions", "block", "classes", "functions", "names", "path", "stars", "words")
 
     def __init__(self, path: str, block: Block, words: frozenset[str]) -> None:
         self.path = path
         self.block = block
         self.words = words
         self._functions: dict[int, Function] = {}
+        self._classes: dict[int, Class] = {}
         self.functions: dict[str, Function] = {}
         self.classes: dict[str, Class] = {}
         self.names: dict[str, tuple[Any, ...]] = {}
@@ -192,7 +193,7 @@ class Module:
                 self.functions[f.name] = f
                 self.names[f.name] = ("def", f)
             elif kind == "class":
-                c = Class(self, s[1], s[2], None, None)
+                c = self.class_at(s[1], s[2], None, None)
                 self.classes[c.name] = c
                 self.names[c.name] = ("class", c)
             elif kind == "import":
@@ -226,6 +227,13 @@ class Module:
             f = self._functions[pos] = Function(self, pos, row, owner, parent)
         return f
 
+    def class_at(self, pos: int, row: Any, owner: Class | None, parent: Function | None) -> Class:
+        """The one object for the class defined at `pos`."""
+        c = self._classes.get(pos)
+        if c is None:
+            c = self._classes[pos] = Class(self, pos, row, owner, parent)
+        return c
+
     def all_functions(self) -> Iterator[Function]:
         """Every function that is bound at module or class level (nested ones are met in the bodies)."""
         stack: list[tuple[Block, Class | None]] = [(self.block, None)]
@@ -235,8 +243,7 @@ class Module:
                 if kind == "def":
                     yield self.function_at(pos, row, owner, None)
                 else:
-                    inner = self.classes.get(row[0]) if owner is None else None
-                    stack.append((row[6], inner or Class(self, pos, row, owner, None)))
+                    stack.append((row[6], self.class_at(pos, row, owner, None)))
 
     def __repr__(self) -> str:
         return f"<module {self.path}>"

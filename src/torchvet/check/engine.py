@@ -1,0 +1,393 @@
+"""The whole of `torchvet check`, from paths to findings, on one page.
+
+walk - run cache - read, gate and lower (in two processes where it pays) - program - rules - suppressions.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from time import perf_counter
+
+from torchvet import __version__
+from torchvet.findings import CERTAIN, ERROR, WARNING, Finding, Span, Text, fingerprints
+
+from .source.walk import EXCLUDED, NOTEBOOK, Walk, read, unreadable, walk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from .config import Options
+
+    Row = tuple[Any, ...]  # ("gated",) | ("module", block, words) | ("problem", line, column, plain Text)
+
+FORK_BYTES = 3_000_000
+"""From this much source on, a second process reads and lowers half of it (a fork and its pipe cost about 10 ms)."""
+
+
+class Result:
+    """What a check found. `findings` are sorted and without the suppressed ones; paths are relative to `root`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.findings: list[Finding] = []
+        self.suppressed = 0
+        self.files = 0
+        self.parsed = 0
+        self.timing: list[tuple[str, float]] = []
+        self.given_up: list[tuple[str, str]] = []
+        self.skipped: list[tuple[str, Text]] = []
+        self.looked_at: dict[str, int] = {}
+        self.internal_errors = False
+        self.cached = False
+        self.read_text: Callable[[str], str] = lambda path: ""
+
+    def plain(self) -> tuple[Any, ...]:
+        return (
+            [f.plain() for f in self.findings], self.suppressed, self.files, self.parsed, self.given_up,
+            [(p, t.plain()) for p, t in self.skipped], self.looked_at, self.internal_errors,
+        )  # fmt: skip
+
+    def restore(self, row: Any) -> Result:
+        found, self.suppressed, self.files, self.parsed, self.given_up, skipped, self.looked_at, self.internal_errors = row
+        self.findings = [Finding.from_plain(f) for f in found]
+        self.skipped = [(p, Text.from_plain(t)) for p, t in skipped]
+        self.cached = True
+        return self
+
+
+def check(
+    paths: Iterable[str],
+    options: Options,
+    *,
+    stdin: bytes | None = None,
+    stdin_name: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Result:
+    """Check files and folders (or `stdin` under the name `stdin_name`). Raises UserError for a path that does not exist."""
+    collecting = gc.isenabled()
+    gc.disable()  # the compiler's trees are a million objects without a cycle: collecting makes parsing three times slower
+    try:
+        return _Check(options, progress).run(list(paths), stdin, stdin_name or "<stdin>")
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Check:
+    def __init__(self, options: Options, progress: Callable[[str], None] | None) -> None:
+        self.options = options
+        self.progress = progress
+        self.stdin: dict[str, bytes] = {}
+        self.notebooks: dict[str, Any] = {}
+        self.texts: dict[str, str | None] = {}
+        self.started = self.last = perf_counter()
+
+    def stage(self, name: str) -> None:
+        now = perf_counter()
+        self.result.timing.append((name, now - self.last))
+        self.last = now
+        if self.progress:
+            self.progress(name)
+
+    # --------------------------------------------------------------------------------------------------- stages
+    def run(self, paths: list[str], stdin: bytes | None, stdin_name: str) -> Result:
+        options = self.options
+        self.root = root = common_root(paths)
+        self.result = result = Result(root)
+        result.read_text = self.read_text
+        if stdin is not None:
+            found = Walk()
+            name = os.path.relpath(stdin_name, root).replace(os.sep, "/") if stdin_name != "<stdin>" else stdin_name
+            self.stdin[name] = stdin
+            kind = NOTEBOOK if name.endswith(".ipynb") else "python"
+            found.files = [(name, os.path.join(root, name), len(stdin), 0, kind)]
+        else:
+            found = walk(
+                paths, exclude=options.exclude or EXCLUDED, extend_exclude=options.extend_exclude,
+                respect_gitignore=options.respect_gitignore, force_exclude=options.force_exclude, root=root,
+            )  # fmt: skip
+        result.files = len(found.files)
+        result.skipped = found.skipped
+        self.stage("walk")
+        run_cache = self.run_cache(found, paths) if stdin is None else None
+        if run_cache is not None:
+            known = run_cache.load()
+            if known is not None:
+                result.restore(known)
+                self.stage("run cache")
+                return result
+        rows = self.rows(found)
+        self.stage("read and lower")
+        findings, depends = self.judge(found, rows)
+        self.finish(findings)
+        if run_cache is not None and not result.internal_errors:
+            run_cache.store(result.plain(), depends)
+        self.stage("finish")
+        return result
+
+    def rows(self, found: Walk) -> dict[str, Row]:
+        """Every file's row, from the cache or made now; the second half by a forked child when there is enough to do."""
+        from .program.cache import GATED, FactsCache
+
+        cache = FactsCache(self.root, self.options.cache_dir or None, enabled=not self.options.no_cache and not self.stdin)
+        rows: dict[str, Row] = {}
+        todo = []
+        for entry in found.files:
+            known = cache.lookup(entry[0], entry[2], entry[3])
+            if known is None:
+                todo.append(entry)
+            else:
+                rows[entry[0]] = ("gated",) if known is GATED else known
+        size = sum(entry[2] for entry in todo)
+        jobs = self.options.jobs or (2 if size > FORK_BYTES else 1)
+        if jobs > 1 and len(todo) > 1 and hasattr(os, "fork") and sys.platform != "darwin" and (os.cpu_count() or 1) > 1:
+            made = self.in_two_processes(todo, size)
+        else:
+            made = self.lower_all(todo)
+        for path, file_size, mtime, digest, row in made:
+            rows[path] = row
+            if row[0] != "problem":
+                cache.store(path, file_size, mtime, digest, GATED if row[0] == "gated" else row)
+        cache.save()
+        return rows
+
+    def in_two_processes(self, todo: list[Any], size: int) -> list[Any]:
+        import marshal
+
+        half, total = 0, 0
+        while half < len(todo) and total < size // 2:
+            total += todo[half][2]
+            half += 1
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(reader)
+                data = marshal.dumps(self.lower_all(todo[half:]))
+                with os.fdopen(writer, "wb") as f:
+                    f.write(data)
+                status = 0
+            finally:
+                os._exit(status)  # no clean-up of the parent's things in the child
+        os.close(writer)
+        try:
+            mine = self.lower_all(todo[:half])
+            with os.fdopen(reader, "rb") as f:
+                sent = f.read()
+        finally:
+            _, status = os.waitpid(child, 0)
+        if status or not sent:  # the child died (memory): do its half here
+            return mine + self.lower_all(todo[half:])
+        theirs: list[Any] = marshal.loads(sent)
+        return mine + theirs
+
+    def lower_all(self, todo: list[Any]) -> list[Any]:
+        """[(path, size, mtime, digest, row)] with plain values only."""
+        out = []
+        for path, full, size, mtime, kind in todo:
+            try:
+                data = self.stdin[path] if path in self.stdin else read(full)
+            except OSError as e:
+                out.append((path, size, mtime, b"", ("problem", 0, 0, unreadable(e).plain())))
+                continue
+            row = self.lower_file(path, data, kind)
+            out.append((path, size, mtime, data if row[0] == "module" else b"", row))
+        if not self.options.no_cache and not self.stdin:
+            from hashlib import sha256
+
+            out = [(p, s, m, sha256(d).digest() if d else b"", row) for p, s, m, d, row in out]
+        else:
+            out = [(p, s, m, b"", row) for p, s, m, _, row in out]
+        return out
+
+    def lower_file(self, path: str, data: bytes, kind: str) -> Row:
+        from .program.collect import lower
+        from .source import words
+
+        if not words.admit(data):
+            return GATED_ROW
+        try:
+            if kind == NOTEBOOK:
+                from .source.notebook import load
+
+                source = load(data).source
+                words_in = words.word_lines(source.encode("utf-8", "surrogatepass"))
+                block = lower(source, words_in)
+            else:
+                words_in = words.word_lines(data)
+                block = lower(data, words_in)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+            from .source.python import syntax_problem
+            from .source.text import decode_loosely
+
+            line, column, text = syntax_problem(e, decode_loosely(data))
+            return ("problem", line, column, text.plain())
+        return ("module", block, frozenset([w for _, w in words_in]))
+
+    def judge(self, found: Walk, rows: dict[str, Row]) -> tuple[list[Finding], list[str]]:
+        """Run the rules over the program. Also gives the files beyond the walk that the answer depends on."""
+        from .program.program import Program
+
+        findings = [
+            tool_finding("unreadable-file", "TV004", WARNING, Span(path, 1), text) for path, text in found.problems
+        ]
+        program = Program(self.root, [entry[0] for entry in found.files if entry[4] != NOTEBOOK], self.text)
+        present: set[str] = set()
+        for path, row in rows.items():
+            if row[0] == "module":
+                program.add(path, row[1], row[2])
+                present |= row[2]
+            elif row[0] == "problem":
+                text = Text.from_plain(row[3])
+                if row[1]:
+                    findings.append(tool_finding("syntax-error", "TV003", ERROR, Span(path, row[1], row[2] or 1), text))
+                else:
+                    findings.append(tool_finding("unreadable-file", "TV004", WARNING, Span(path, 1), text))
+        self.result.parsed = len(program.modules)
+        if program.modules:
+            findings += self.run_rules(program, present)
+        for path, what in program.crashes:
+            findings.append(internal_error(path, what))
+        self.result.given_up = program.given_up
+        walked = {entry[0] for entry in found.files}
+        return findings, sorted(p for p in program.loaded_on_demand if p not in walked)
+
+    def run_rules(self, program: Any, present: set[str]) -> list[Finding]:
+        from .gate.select import selected
+        from .rules import rule
+        from .rules.project import Project
+
+        project = Project(program, self.options)
+        found: list[Finding] = []
+        walked = set(program.modules)
+        self.stage("link")
+        for name in selected(self.options):
+            r = rule(name)
+            if r.run is None or (r.words and not r.words & present):
+                continue
+            try:
+                for f in r.run(project):
+                    if f.span.path in walked:
+                        found.append(f)
+            except Exception as e:
+                if os.environ.get("TORCHVET_DEBUG"):
+                    raise
+                found.append(internal_error(next(iter(walked)), f"{name}: {type(e).__name__}: {e}"[:200]))
+            self.stage(name)
+        self.result.looked_at = project.looked_at
+        return found
+
+    def finish(self, findings: list[Finding]) -> None:
+        """Suppressions, identity, places in notebooks, order."""
+        from .gate.suppress import apply
+
+        findings = once(findings)
+        for f in findings:
+            if not f.source:
+                f.source = self.line(f.span.path, f.span.line)
+        fingerprints(findings)
+        kept, self.result.suppressed = apply(findings, self.read_text, self.options)
+        self.result.internal_errors = any(f.name == "internal-error" for f in kept)
+        for f in kept:
+            if not f.fingerprint:
+                fingerprints([f])
+            notebook = self.notebooks.get(f.span.path)
+            if notebook is not None:
+                f.cell, f.raw_line, f.span = placed(f.span, notebook)
+                f.notes = [n for n in f.notes if self.move_note(n)]
+                f.fix = None
+        self.result.findings = sorted(kept, key=Finding.sort_key)
+
+    def move_note(self, note: Any) -> bool:
+        notebook = self.notebooks.get(note.span.path)
+        if notebook is not None:
+            note.span = placed(note.span, notebook)[2]
+        return True
+
+    # ------------------------------------------------------------------------------------------------------ texts
+    def text(self, path: str) -> str | None:
+        """The decoded source of a file, a notebook's cells joined; None when it cannot be read."""
+        if path not in self.texts:
+            from .source.text import decode_loosely
+
+            try:
+                data = self.stdin[path] if path in self.stdin else read(os.path.join(self.root, path))
+                if path.endswith(".ipynb"):
+                    from .source.notebook import load
+
+                    self.notebooks[path] = load(data)
+                    self.texts[path] = self.notebooks[path].source
+                else:
+                    self.texts[path] = decode_loosely(data)
+            except (OSError, SyntaxError, ValueError):
+                self.texts[path] = None
+        return self.texts[path]
+
+    def read_text(self, path: str) -> str:
+        return self.text(path) or ""
+
+    def line(self, path: str, number: int) -> str:
+        lines = self.read_text(path).splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    def run_cache(self, found: Walk, paths: list[str]) -> Any:
+        if self.options.no_cache or found.problems:
+            return None
+        from .program.cache import RunCache
+
+        return RunCache(
+            self.root, self.options.cache_dir or None, (__version__, self.options.fingerprint(), tuple(paths)),
+            [(e[0], e[2], e[3]) for e in found.files],
+        )  # fmt: skip
+
+
+
+GATED_ROW = ("gated",)
+
+
+def common_root(paths: list[str]) -> str:
+    """The current folder when everything lies in it, else the deepest folder that holds all paths."""
+    here = os.getcwd()
+    full = [os.path.abspath(p) for p in paths]
+    if all(p == here or p.startswith(here.rstrip(os.sep) + os.sep) for p in full):
+        return here
+    folders = [p if os.path.isdir(p) else os.path.dirname(p) for p in full]
+    try:
+        return os.path.commonpath(folders)
+    except ValueError:  # different drives
+        return here
+
+
+def once(findings: list[Finding]) -> list[Finding]:
+    """The same rule at the same place is said once."""
+    seen = set()
+    out = []
+    for f in findings:
+        key = (f.name, f.span.path, f.span.line, f.span.column)
+        if key not in seen:
+            seen.add(key)
+            out.append(f)
+    return out
+
+
+def placed(span: Span, notebook: Any) -> tuple[int, int, Span]:
+    """A span of the joined source as (cell, line in the .ipynb, span inside the cell)."""
+    cell, line, raw = notebook.place(span.line)
+    return cell, raw, Span(span.path, line, span.column, line + span.end_line - span.line, span.end_column)
+
+
+def tool_finding(name: str, code: str, severity: str, span: Span, message: Text) -> Finding:
+    return Finding(code, name, severity, CERTAIN, span, message)
+
+
+def internal_error(path: str, what: str) -> Finding:
+    return Finding(
+        "TV009", "internal-error", ERROR, CERTAIN, Span(path, 1),
+        Text("torchvet failed here: {what}", "torchvet 在此处出错：{what}", what=what),
+        Text("this is a bug of torchvet; the other files were checked", "这是 torchvet 的缺陷；其他文件已检查"),
+    )  # fmt: skip

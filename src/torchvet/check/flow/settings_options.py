@@ -1,0 +1,148 @@
+"""Command-line options and their defaults: argparse, click, typer, fire-like entry points.
+
+Options are found by module; `args.num_workers` of unknown `args` takes the option of the same module, or of the modules
+that import it, when exactly one fits.
+"""
+
+from __future__ import annotations
+
+from ..program.model import calls_in, walk_block
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..program.model import Expr, Function, Module
+    from ..program.program import Program
+    from .settings_origins import Frame
+
+PARSES = frozenset(("parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"))
+
+
+class Option:
+    """One option: its destination, the expression of its default (None: not given) and where it is declared."""
+
+    __slots__ = ("default", "dest", "function", "pos")
+
+    def __init__(self, dest: str, default: Expr | None, function: Function, pos: int) -> None:
+        self.dest = dest
+        self.default = default
+        self.function = function
+        self.pos = pos
+
+    def frame(self, program: Program) -> Frame:
+        from .settings_origins import Frame
+
+        return Frame(self.function)
+
+
+class Options:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._modules: dict[str, dict[str, list[Option]]] = {}
+        self._changed: dict[str, frozenset[tuple[str, str]]] = {}
+        self._importers: dict[str, list[Module]] = {}
+
+    def of_module(self, module: Module) -> dict[str, list[Option]]:
+        """{destination: options} declared in a module."""
+        if module.path not in self._modules:
+            out: dict[str, list[Option]] = {}
+            self._modules[module.path] = out
+            text = self.program.text(module.path) or ""
+            if "add_argument" in text or "option(" in text:
+                for f in (self.program.main(module), *module.all_functions()):
+                    for option in self.in_function(f):
+                        out.setdefault(option.dest, []).append(option)
+        return self._modules[module.path]
+
+    def in_function(self, f: Function) -> list[Option]:
+        out = []
+        for call in calls_in(self.program.body(f)):
+            name = call[2][-1] if call[2][0] == "attr" else ""
+            if name in ("add_argument", "add_arg"):
+                option = declared(call, f)
+                if option:
+                    out.append(option)
+            elif name == "set_defaults":
+                out += [Option(key, value, f, call[1]) for key, value in call[4] if key]
+        for d in f.decorators:
+            if d[0] == "call" and d[2][-1] == "option":
+                option = declared(d, self.program.main(f.module))
+                if option:
+                    out.append(option)
+        return out
+
+    def of_call(self, call: Expr, last: str, name: str, frame: Frame) -> Option | None:
+        """The option behind `<call>.name` where the call parses the command line."""
+        if last not in PARSES:
+            return None
+        return self.near(frame.module, name)
+
+    def near(self, module: Module, name: str) -> Option | None:
+        """The one option of this destination in the module, in the modules that it imports, or in those that import it."""
+        for group in ((module,), self.imported(module), self.importers(module)):
+            found = [o for m in group for o in self.of_module(m).get(name, ())]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                return None
+        return None
+
+    def imported(self, module: Module) -> list[Module]:
+        out = []
+        for bound in module.names.values():
+            if bound[0] in ("from", "import"):
+                path = self.program.find(module.path, bound[1], bound[3] if bound[0] == "from" else 0)
+                if path is None and bound[0] == "from":
+                    dotted = f"{bound[1]}.{bound[2]}" if bound[1] else bound[2]
+                    path = self.program.find(module.path, dotted, bound[3])
+                target = self.program.module(path) if path else None
+                if target and target is not module and target not in out:
+                    out.append(target)
+        return out[:20]
+
+    def importers(self, module: Module) -> list[Module]:
+        if module.path not in self._importers:
+            stem = module.path.rpartition("/")[2].removesuffix(".py")
+            self._importers[module.path] = [
+                m
+                for m in list(self.program.modules.values())
+                if m is not module and stem in (self.program.text(m.path) or "") and module in self.imported(m)
+            ]
+        return self._importers[module.path]
+
+    def changed_attributes(self, module: Module) -> frozenset[tuple[str, str]]:
+        """{(name, attribute)} of all `name.attribute = ...` statements of a module, `self.x = ...` left out."""
+        if module.path not in self._changed:
+            out = set()
+            for f in (self.program.main(module), *module.all_functions()):
+                me = f.params[0][0] if f.is_method and f.params else ""
+                for s in walk_block(self.program.body(f)):
+                    targets: Any = s[2] if s[0] == "assign" else (s[3],) if s[0] == "aug" else ()
+                    for t in targets:
+                        if t[0] == "attr" and t[2][0] == "name" and t[2][2] != me:
+                            out.add((t[2][2], t[3]))
+            self._changed[module.path] = frozenset(out)
+        return self._changed[module.path]
+
+
+def declared(call: Expr, f: Function) -> Option | None:
+    """The option that an `add_argument(...)` or `@click.option(...)` call declares."""
+    flags = [a[2] for a in call[3] if a[0] == "const" and isinstance(a[2], str)]
+    keywords = {k: v for k, v in call[4] if k}
+    dest = keywords.get("dest")
+    if dest is not None and dest[0] == "const":
+        name = str(dest[2])
+    else:
+        plain = [x for x in flags if not x.startswith("-")]
+        long = [x for x in flags if x.startswith("--")]
+        chosen = (plain or long or flags or [""])[0]
+        name = chosen.lstrip("-").partition("/")[0].replace("-", "_")
+    if not name:
+        return None
+    default = keywords.get("default")
+    action = keywords.get("action")
+    kind = action[2] if action and action[0] == "const" else ""
+    if default is None and kind in ("store_true", "store_false"):
+        default = ("const", call[1], kind == "store_false")
+    return Option(name, default, f, call[1])

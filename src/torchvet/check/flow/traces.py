@@ -1,0 +1,446 @@
+"""Traces: what a function does as far as other ranks can notice, and what of it one abstract rank runs.
+
+A function is a *region tree* of items, in order:
+
+    ("op", Op)
+    ("call", Trace, pos, label)                        a project function, followed
+    ("if", Value, then, orelse, pos, test pos)         blocks are tuples of items
+    ("loop", key, trip Value, body, orelse, pos)       `for`
+    ("while", Value, body, orelse, pos, test pos)
+    ("try", body, handlers, orelse, final, pos)        a handler is (items, pos, mild)
+    ("exit", how, pos)                                 return, break, continue, raise, quit (ends the program quietly)
+    ("hole",)                                          where a generator-based context manager runs its body
+
+`Walker.build` turns a tree into nodes for one abstract rank: guards that depend on the rank are folded, guards that are the
+same everywhere stay as choices. Nodes are built from the end backwards, each with its continuation, and hash-consed: what
+follows an `if c: return` is shared by both ways, never copied, so thirty early returns cost thirty nodes.
+"""
+
+from __future__ import annotations
+
+from .ranks_values import NEGATED, UNKNOWN, at, parts, truth, varies
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..program.model import Function, Module
+    from .ranks_values import Place, Value
+
+    Item = tuple[Any, ...]
+    Items = tuple[Item, ...]
+
+HEAVY = 400
+"""A callee of more items than this (its own callees counted) is not inlined: it stands as one step, and is checked by itself."""
+MOST_NODES = 12000
+"""Nodes for one root and one abstract rank; beyond, calls are no longer followed."""
+
+
+class Op:
+    """One collective call. `key` is what has to match on the other ranks; `group` is the process group it runs on."""
+
+    __slots__ = ("family", "group", "key", "module", "name", "pos", "row", "sure")
+
+    def __init__(
+        self, name: str, key: str, group: Any, module: Module, pos: int, row: Any = None, sure: bool = True, family: str = ""
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.group = group
+        self.module = module
+        self.pos = pos
+        self.row = row
+        self.sure = sure
+        self.family = family
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.module.path}:{self.pos >> 44}>"
+
+
+class Trace:
+    """What one function does under one specialisation. `value` is what it returns; `outs` names the parameters that hold a
+    uniform value afterwards. `busy` while it is being made: a recursive call does nothing that is known."""
+
+    __slots__ = ("busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "value", "weight")
+
+    def __init__(self, function: Function | None, module: Module) -> None:
+        self.function = function
+        self.module = module
+        self.items: Items = ()
+        self.value: Value = UNKNOWN
+        self.outs: frozenset[str] = frozenset()
+        self.busy = True
+        self.has_ops = False
+        self.has_quit = False
+        self.guarded = False
+        self.weight = 0
+
+    def finish(self, items: Items) -> None:
+        self.items = prune(items)
+        self.busy = False
+        for item in every(self.items):
+            self.weight += 1
+            kind = item[0]
+            if kind == "op":
+                self.has_ops = True
+            elif kind == "call":
+                callee = item[1]
+                self.weight += callee.weight
+                self.has_ops = self.has_ops or callee.has_ops
+                self.has_quit = self.has_quit or callee.has_quit
+                self.guarded = self.guarded or callee.guarded
+            elif kind == "exit":
+                self.has_quit = self.has_quit or item[1] == "quit"
+            elif kind == "try":
+                self.guarded = self.guarded or bool(item[2])
+            elif kind in ("if", "while"):
+                self.guarded = self.guarded or varies(item[1])
+            elif kind == "loop":
+                self.guarded = self.guarded or varies(item[2])
+
+    @property
+    def matters(self) -> bool:
+        """Whether a caller has to know what this function does."""
+        return self.has_ops or self.has_quit
+
+    def __repr__(self) -> str:
+        return f"<trace of {self.function}>"
+
+
+def blocks(item: Item) -> tuple[Items, ...]:
+    """The blocks inside one item (not those of a callee)."""
+    kind = item[0]
+    if kind == "if":
+        return (item[2], item[3])
+    if kind == "loop":
+        return (item[3], item[4])
+    if kind == "while":
+        return (item[2], item[3])
+    if kind == "try":
+        return (item[1], *(h[0] for h in item[2]), item[3], item[4])
+    return ()
+
+
+def every(items: Items) -> Iterator[Item]:
+    """Each item of a tree, outer ones first; callees are not entered."""
+    stack = list(reversed(items))
+    while stack:
+        item = stack.pop()
+        yield item
+        for block in reversed(blocks(item)):
+            stack.extend(reversed(block))
+
+
+def prune(items: Items) -> Items:
+    """Leaves out what no other rank can notice: calls without collectives, branches and loops that hold nothing."""
+    out: list[Item] = []
+    for item in items:
+        kind = item[0]
+        if kind == "call" and not item[1].matters and not item[1].busy:
+            continue
+        if kind == "if":
+            then, other = prune(item[2]), prune(item[3])
+            if not then and not other:
+                continue
+            item = (*item[:2], then, other, *item[4:])
+        elif kind == "loop":
+            body, other = prune(item[3]), prune(item[4])
+            if all(x[0] == "exit" and x[1] in ("break", "continue") for x in body):
+                out.extend(other)
+                continue
+            item = (*item[:3], body, other, *item[5:])
+        elif kind == "while":
+            body, other = prune(item[2]), prune(item[3])
+            if not body:
+                out.extend(other)
+                continue
+            item = (*item[:2], body, other, *item[4:])
+        elif kind == "try":
+            body = prune(item[1])
+            handlers = tuple([(prune(h[0]), *h[1:]) for h in item[2]])
+            other, final = prune(item[3]), prune(item[4])
+            if not body and not other:
+                out.extend(final)
+                continue
+            item = ("try", body, handlers, other, final, *item[5:])
+        out.append(item)
+        if kind == "exit":
+            break
+    return tuple(out)
+
+
+def contains(items: Items, op: Op, depth: int = 0) -> bool:
+    """Whether a block runs this very collective, also through calls."""
+    for item in every(items):
+        if item[0] == "op" and item[1] is op:
+            return True
+        if item[0] == "call" and depth < 24 and item[1].has_ops and contains(item[1].items, op, depth + 1):
+            return True
+    return False
+
+
+def first_op(items: Items, chain: Any = (), depth: int = 0) -> tuple[Op, Any] | None:
+    """The first collective of a block with the calls that lead to it ((module, pos, label)...)."""
+    for item in every(items):
+        if item[0] == "op":
+            return item[1], chain
+        if item[0] == "call" and depth < 24 and item[1].has_ops:
+            found = first_op(item[1].items, (*chain, (None, item[2], item[3])), depth + 1)
+            if found:
+                return found
+    return None
+
+
+# -------------------------------------------------------------------------------------------------- one rank
+class Node:
+    """A step of one abstract rank with all that follows it. Two nodes of one table are equal when they are the same object.
+
+    kind "op": data is (Op, chain); "call": a callee that is not inlined, data is (Trace, chain, pos);
+    "branch": key is a value that is the same everywhere, `next` when it is true, `other` when not;
+    "loop": key, data is (item, trip on this rank, chain), `other` is the body, `next` what follows;
+    "mark": a guard that depends on the rank, data is (item, Trace, chain, taken): no step, only a note for the report;
+    "end", "again" (the next turn of the innermost loop), "raise", "quit": the ends of a path."""
+
+    __slots__ = ("data", "id", "key", "kind", "next", "other", "steps")
+
+    def __init__(self, number: int, kind: str, key: Any, data: Any, following: Node | None, other: Node | None) -> None:
+        self.id = number
+        self.kind = kind
+        self.key = key
+        self.data = data
+        self.next = following
+        self.other = other
+        self.steps: bool = kind in ("op", "call") or bool(
+            (following is not None and following.steps) or (other is not None and other.steps)
+        )
+        """Whether a collective lies on some path from here on."""
+
+
+class Table:
+    """The nodes of one comparison, hash-consed."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Any, Node] = {}
+        self.end = self.node("end", None, None, None)
+        self.again = self.node("again", None, None, None)
+        self.stop = self.node("raise", None, None, None)
+        self.quit = self.node("quit", None, None, None)
+
+    def node(self, kind: str, key: Any, data: Any, following: Node | None, other: Node | None = None) -> Node:
+        whole = (
+            kind,
+            key,
+            tuple([id(x) if not isinstance(x, (tuple, bool, int, str)) else x for x in data]) if data else None,
+            following.id if following else -1,
+            other.id if other else -1,
+        )
+        found = self._nodes.get(whole)
+        if found is None:
+            found = self._nodes[whole] = Node(len(self._nodes), kind, key, data, following, other)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+
+class Exits:
+    """Where the ways out of a block lead."""
+
+    __slots__ = ("again", "leave", "stop", "turn")
+
+    def __init__(self, leave: Node, stop: Node, turn: Node | None = None, again: Node | None = None) -> None:
+        self.leave = leave
+        self.stop = stop
+        self.turn = turn  # break
+        self.again = again  # continue
+
+
+class Walker:
+    """Builds the nodes of one abstract rank. `opaque` collects callees that were not followed."""
+
+    def __init__(self, table: Table, place: Place) -> None:
+        self.table = table
+        self.place = place
+        self.opaque: list[Trace] = []
+        self.inlined: set[int] = set()
+        self.depth = 0
+        self._called: dict[Any, Node] = {}
+
+    def trace(self, trace: Trace) -> Node:
+        """What this rank runs from the start to the end of a function."""
+        return self.block(trace, trace.items, self.table.end, Exits(self.table.end, self.table.stop), ())
+
+    def block(self, trace: Trace, items: Items, after: Node, exits: Exits, chain: Any) -> Node:
+        for item in reversed(items):
+            after = self.item(trace, item, after, exits, chain)
+        return after
+
+    def item(self, trace: Trace, item: Item, after: Node, exits: Exits, chain: Any) -> Node:
+        kind = item[0]
+        table = self.table
+        if kind == "op":
+            op = item[1]
+            return table.node("op", (op.key, op.group), (op, chain), after)
+        if kind == "if":
+            then = self.block(trace, item[2], after, exits, chain)
+            other = self.block(trace, item[3], after, exits, chain)
+            return self.choice(trace, item, item[1], then, other, chain, item[5])
+        if kind == "call":
+            return self.call(trace, item, after, exits, chain)
+        if kind == "exit":
+            return self.leave(item, exits)
+        if kind == "loop":
+            ended = self.block(trace, item[4], after, exits, chain)
+            inner = Exits(exits.leave, exits.stop, after, table.again)
+            body = self.block(trace, item[3], table.again, inner, chain)
+            trip = at(item[2], self.place) if varies(item[2]) else UNKNOWN
+            return self.loop(item, trace, trip, body, ended, after, chain)
+        if kind == "while":
+            ended = self.block(trace, item[3], after, exits, chain)
+            inner = Exits(exits.leave, exits.stop, after, table.again)
+            body = self.block(trace, item[2], table.again, inner, chain)
+            if not self.quiet(body, (after, ended)):
+                body = self.choice(trace, item, item[1], body, ended, chain, item[5])
+            return self.loop(item, trace, UNKNOWN, body, ended, after, chain)
+        if kind == "try":
+            return self.attempt(trace, item, after, exits, chain)
+        return after  # a hole: the body of the `with` is built by its caller
+
+    def leave(self, item: Item, exits: Exits) -> Node:
+        how = item[1]
+        if how == "return":
+            return exits.leave
+        if how == "break":
+            return exits.turn or exits.leave
+        if how == "continue":
+            return exits.again or exits.leave
+        return self.table.quit if how == "quit" else exits.stop
+
+    def call(self, trace: Trace, item: Item, after: Node, exits: Exits, chain: Any) -> Node:
+        callee: Trace = item[1]
+        if callee.busy or not callee.matters:
+            return after
+        # what is called with a common continuation is the same step on every rank
+        deeper = (*chain, (trace, item[2], item[3]))
+        if callee.weight > HEAVY or self.depth > 40 or len(self.table) > MOST_NODES:
+            if not callee.has_ops:
+                return after
+            self.opaque.append(callee)
+            return self.table.node("call", ("call", id(callee.function)), (callee, deeper, item[2]), after)
+        key = (id(callee), after.id, exits.stop.id, deeper)
+        found = self._called.get(key)
+        if found is None:
+            self.inlined.add(id(callee))
+            self.depth += 1
+            found = self._called[key] = self.block(callee, callee.items, after, Exits(after, exits.stop), deeper)
+            self.depth -= 1
+        return found
+
+    def attempt(self, trace: Trace, item: Item, after: Node, exits: Exits, chain: Any) -> Node:
+        _, body, handlers, orelse, final, pos = item
+        if final:
+            after = self.block(trace, final, after, exits, chain)
+            exits = Exits(
+                self.block(trace, final, exits.leave, exits, chain),
+                self.block(trace, final, exits.stop, exits, chain),
+                exits.turn and self.block(trace, final, exits.turn, exits, chain),
+                exits.again and self.block(trace, final, exits.again, exits, chain),
+            )
+        stop = exits.stop
+        for number, (items, _, _) in enumerate(reversed(handlers)):
+            caught = self.block(trace, items, after, exits, chain)
+            stop = caught if number == 0 else self.split(("sym", ("caught", id(item), number)), caught, stop, None)
+        inner = Exits(exits.leave, stop, exits.turn, exits.again)
+        ended = self.block(trace, orelse, after, exits, chain)
+        done = self.block(trace, body, ended, inner, chain)
+        if handlers and self.place.chosen.get(("caught", pos, id(trace.module))):
+            # an exception that only this rank meets, before the first collective of the body
+            return self.table.node("mark", ("caught", pos), (item, trace, chain, True), stop)
+        if handlers and ("caught", pos, id(trace.module)) in self.place.chosen:
+            return self.table.node("mark", ("caught", pos), (item, trace, chain, False), done)
+        return done
+
+    def loop(self, item: Item, trace: Trace, trip: Value, body: Node, ended: Node, after: Node, chain: Any) -> Node:
+        if self.quiet(body, (after, ended)):
+            return ended
+        return self.table.node("loop", ("loop", id(item)), (item, trace, trip, chain), ended, body)
+
+    def quiet(self, body: Node, ends: tuple[Node, ...]) -> bool:
+        """A loop whose turns run no collective and which is left to one place only is no step."""
+        if ends[0] is not ends[1]:
+            return body is self.table.again
+        seen = set()
+        stack = [body]
+        while stack:
+            n = stack.pop()
+            if n is self.table.again or n is ends[0] or n.id in seen:
+                continue
+            seen.add(n.id)
+            if n.kind not in ("branch", "mark") or len(seen) > 60:
+                return False
+            stack.append(n.next)  # type: ignore[arg-type]
+            if n.other is not None:
+                stack.append(n.other)
+        return True
+
+    def choice(self, trace: Trace, item: Item, guard: Value, then: Node, other: Node, chain: Any, pos: int) -> Node:
+        if then is other or plain(then) is plain(other):
+            return plain(then)
+        here = at(guard, self.place)
+        known = truth(here)
+        if known is None:
+            node = self.split(here, then, other, (trace.module.path, pos))
+        else:
+            node = then if known else other
+        if varies(guard):
+            node = self.table.node("mark", ("at", trace.module.path, pos), (item, trace, chain, str(known)), node)
+        return node
+
+    def split(self, guard: Value, then: Node, other: Node, place: Any) -> Node:
+        """A choice over atoms: `a and b` is a choice inside a choice, so that equal atoms meet each other."""
+        if then is other:
+            return then
+        kind = guard[0]
+        if kind in ("const", "rc"):
+            return then if guard[1] else other
+        if kind == "op":
+            name = guard[1]
+            if name == "not":
+                return self.split(guard[2], other, then, place)
+            if name == "and":
+                for n, g in enumerate(reversed(guard[2:])):
+                    then = self.split(g, then, other, (place, n))
+                return then
+            if name == "or":
+                for n, g in enumerate(reversed(guard[2:])):
+                    other = self.split(g, then, other, (place, n))
+                return other
+            if name == "sel":
+                yes = self.split(guard[3], then, other, (place, 1))
+                no = self.split(guard[4], then, other, (place, 2))
+                return self.split(guard[2], yes, no, (place, 0))
+            if name in ("!=", "not in", "is not", ">=", ">"):
+                guard = ("op", NEGATED[name], *guard[2:])
+                then, other = other, then
+        if nameless(guard):
+            guard = ("sym", ("at", place))
+        return self.table.node("branch", guard, None, then, other)
+
+
+def nameless(v: Value) -> bool:
+    """Holds a part without identity: two such values are not known to be equal."""
+    stack = [v]
+    while stack:
+        x = stack.pop()
+        if x == UNKNOWN:
+            return True
+        stack.extend(parts(x))
+    return False
+
+
+def plain(node: Node) -> Node:
+    """The node behind notes."""
+    while node.kind == "mark":
+        node = node.next  # type: ignore[assignment]
+    return node

@@ -1,0 +1,482 @@
+"""All modules of a check, and what can be asked about them: imports, bodies on demand, callers, positions.
+
+A tree may hold many independent programs whose modules share names. An import is looked up in the importing file's own
+folder, in the folder above its outermost package, and in the folders between the file and its nearest project root
+(.git, pyproject.toml, setup.py, setup.cfg, requirements.txt) and that root's `src`; never by bare name across the tree.
+"""
+
+from __future__ import annotations
+
+import os
+from posixpath import dirname, join, normpath
+
+from .collect import lower, lower_function
+from .model import Class, Function, Module, calls_in, definitions, expressions_of, span_of, walk_block, walk_expr
+from .names import Scope, call_targets, entities_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from .model import Block, Expr
+    from .names import Entity
+
+MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
+NOTHING: frozenset[str] = frozenset()
+NEAR_FILES = 400
+"""Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
+
+
+class Program:
+    """The modules of one check. `root` is absolute; module paths are relative to it, in POSIX form."""
+
+    def __init__(self, root: str, files: Iterable[str], read: Callable[[str], str | None]) -> None:
+        self.root = root
+        self.files = list(files)
+        self.modules: dict[str, Module] = {}
+        self.loaded_on_demand: set[str] = set()
+        self.crashes: list[tuple[str, str]] = []
+        self.given_up: list[tuple[str, str]] = []
+        self._read = read
+        self._texts: dict[str, str | None] = {}
+        self._lines: dict[str, list[str]] = {}
+        self._listing: dict[str, frozenset[str]] = {}
+        self._search: dict[str, tuple[str, ...]] = {}
+        self._roots: dict[str, str | None] = {}
+        self._scopes: dict[int, Scope] = {}
+        self._mains: dict[str, Function] = {}
+        self._callers: dict[int, list[tuple[Function, Expr]]] = {}
+        self._subclasses: dict[int, list[Class]] | None = None
+        self._bases: dict[int, tuple[list[Class], list[str]]] = {}
+        self._attributes: dict[int, dict[str, list[tuple[Expr, Function]]]] = {}
+        self._found: dict[tuple[str, str, int], str | None] = {}
+
+    def guard(self, module: Module) -> Guard:
+        """`with program.guard(module):` a failure of torchvet inside becomes an internal-error finding for that file and
+        the check goes on. With TORCHVET_DEBUG set it is raised."""
+        return Guard(self, module.path)
+
+    def give_up(self, function: Function, why: str) -> None:
+        """Note that an analysis did not finish a function (its budget ran out): shown under --timing, never silent."""
+        self.given_up.append((f"{function.module.path}:{function.qualname}", why))
+
+    # ------------------------------------------------------------------------------------------------ modules
+    def add(self, path: str, block: Block, words: frozenset[str] = NOTHING) -> Module:
+        module = self.modules[path] = Module(path, block, words)
+        return module
+
+    def module(self, path: str) -> Module | None:
+        """The module in this file, parsed now if it was not; None when it cannot be parsed."""
+        if path in self.modules:
+            return self.modules[path]
+        text = self.text(path)
+        if text is None:
+            return None
+        try:
+            block = lower(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        self.loaded_on_demand.add(path)
+        return self.add(path, block)
+
+    def text(self, path: str) -> str | None:
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def lines(self, path: str) -> list[str]:
+        if path not in self._lines:
+            text = self.text(path) or ""
+            self._lines[path] = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ").split("\n")
+        return self._lines[path]
+
+    def source_line(self, module: Module | str, line: int) -> str:
+        lines = self.lines(module if isinstance(module, str) else module.path)
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    def entries(self, folder: str) -> frozenset[str]:
+        """Names in a folder ("" is the root)."""
+        if folder not in self._listing:
+            try:
+                self._listing[folder] = frozenset(os.listdir(os.path.join(self.root, folder)))
+            except OSError:
+                self._listing[folder] = NOTHING
+        return self._listing[folder]
+
+    def project_root(self, folder: str) -> str | None:
+        """The nearest folder at or above this one that holds a project's marker, or None."""
+        if folder not in self._roots:
+            if self.entries(folder) & MARKERS:
+                self._roots[folder] = folder
+            else:
+                up = above(folder)
+                climb = up is not None and os.path.isdir(os.path.join(self.root, up))
+                if climb and up is not None and up.count("..") <= 8 and not is_top(os.path.join(self.root, folder)):
+                    self._roots[folder] = self.project_root(up)
+                else:
+                    self._roots[folder] = None
+        return self._roots[folder]
+
+    def search_path(self, folder: str) -> tuple[str, ...]:
+        """Folders in which an absolute import of a file in `folder` is looked up, in order."""
+        if folder not in self._search:
+            out = [folder]
+            package = folder
+            while "__init__.py" in self.entries(package):
+                up = above(package)
+                if up is None:
+                    break
+                package = up
+            out.append(package)
+            root = self.project_root(folder)
+            if root is not None:
+                at: str | None = folder
+                while at is not None and at != root:
+                    out.append(at)
+                    at = above(at)
+                out.append(root)
+                out.append(join(root, "src") if root else "src")
+            self._search[folder] = tuple(dict.fromkeys(out))
+        return self._search[folder]
+
+    def find(self, importer: str, dotted: str, level: int = 0) -> str | None:
+        """The file of module `dotted` as imported (with `level` dots) by the file `importer`, or None: not in the project."""
+        key = (dirname(importer), dotted, level)
+        if key in self._found:
+            return self._found[key]
+        folder = key[0]
+        self._found[key] = None
+        if level:
+            base: str | None = folder
+            for _ in range(level - 1):
+                base = above(base) if base is not None else None
+            found = self._file(base, dotted) if base is not None else None
+        else:
+            found = None
+            for place in self.search_path(folder):
+                found = self._file(place, dotted)
+                if found and found != importer:
+                    break
+                found = None
+        self._found[key] = found
+        return found
+
+    def _file(self, folder: str, dotted: str) -> str | None:
+        parts = dotted.split(".") if dotted else []
+        for part in parts[:-1]:
+            if part not in self.entries(folder):
+                return None
+            folder = join(folder, part) if folder else part
+        if parts:
+            entries = self.entries(folder)
+            if parts[-1] in entries:
+                inner = join(folder, parts[-1]) if folder else parts[-1]
+                if "__init__.py" in self.entries(inner):
+                    return join(inner, "__init__.py")
+            if parts[-1] + ".py" in entries:
+                return join(folder, parts[-1] + ".py") if folder else parts[-1] + ".py"
+            return None
+        return join(folder, "__init__.py") if "__init__.py" in self.entries(folder) else None
+
+    # ---------------------------------------------------------------------------------------------- functions
+    def body(self, function: Function) -> Block:
+        """The statements of a function; lowered from its own lines when it was left out before."""
+        if function._body is None:
+            function._body = ()
+            try:
+                row = lower_function(
+                    self.lines(function.module.path),
+                    function.first_line,
+                    function.end_line,
+                    self.source_line(function.module, function.first_line)[:1] in (" ", "\t"),
+                )
+                function._body, function.flags = row[2][7], row[2][6]
+            except (SyntaxError, ValueError, RecursionError, MemoryError, IndexError, AttributeError):
+                pass  # the module itself parsed: lines out of step (a form feed, a lone \r) stay unknown
+        return function._body
+
+    def main(self, module: Module) -> Function:
+        """The module-level code as a function named `<module>`."""
+        if module.path not in self._mains:
+            end = len(self.lines(module.path))
+            row = ("<module>", (), (), None, 1, end, 0, module.block, module.words)
+            self._mains[module.path] = Function(module, 1 << 44, row, None, None)
+        return self._mains[module.path]
+
+    def scope(self, function: Function) -> Scope:
+        key = id(function)
+        if key not in self._scopes:
+            self._scopes[key] = Scope(self, function.module, function)
+        return self._scopes[key]
+
+    def module_scope(self, module: Module) -> Scope:
+        return self.scope(self.main(module))
+
+    def nested(self, function: Function, pos: int, row: Any) -> Function:
+        """The function defined by a ("def", pos, row) statement inside `function`."""
+        return function.module.function_at(pos, row, None, None if function.name == "<module>" else function)
+
+    def functions(self) -> Iterator[Function]:
+        """Every function and method of the admitted modules, and each module's own code."""
+        for path in list(self.modules):
+            if path not in self.loaded_on_demand:
+                module = self.modules[path]
+                yield self.main(module)
+                yield from module.all_functions()
+
+    def functions_with(self, words: Iterable[str]) -> Iterator[Function]:
+        wanted = frozenset(words)
+        for f in self.functions():
+            if f.words & wanted:
+                yield f
+
+    # --------------------------------------------------------------------------------------- names and calls
+    def entities(self, e: Expr, scope: Scope) -> tuple[Entity, ...]:
+        """All that an expression may denote, as far as is known; empty = unknown."""
+        return entities_of(e, scope)
+
+    def entity(self, e: Expr, scope: Scope) -> Entity | None:
+        found = entities_of(e, scope)
+        return found[0] if len(found) == 1 else None
+
+    def qualified(self, e: Expr, scope: Scope) -> str | None:
+        """The canonical dotted name outside the project that an expression denotes: a function, class, or method of an
+        instance of such a class (also through a project subclass), or None."""
+        for x in entities_of(e, scope):
+            if x[0] == "ext":
+                return str(x[1])
+            if x[0] == "extmethod":
+                return f"{x[1]}.{x[2]}"
+            if x[0] == "extinst":
+                return str(x[1])
+            if x[0] == "partial" and x[1] and x[1][0] == "ext":
+                return str(x[1][1])
+        return None
+
+    def targets(self, call: Expr, scope: Scope) -> list[Function]:
+        """Project functions that a call may run."""
+        return call_targets(call, scope)
+
+    def bind(self, function: Function, call: Expr, receiver: bool | None = None) -> dict[str, Expr]:
+        """Which argument of `call` goes to which parameter. `receiver`: does the call supply the first parameter
+        (self) by itself; by default true for methods. Star arguments end the positional matching."""
+        skip = function.is_method if receiver is None else receiver
+        params = function.params[1:] if skip else function.params
+        out: dict[str, Expr] = {}
+        positional = [p for p in params if p[1] == "pos"]
+        for i, a in enumerate(call[3]):
+            if a[0] == "star":
+                break
+            if i < len(positional):
+                out[positional[i][0]] = a
+        names = {p[0] for p in params if p[1] in ("pos", "kw")}
+        for name, value in call[4]:
+            if name in names:
+                out[name] = value
+        return out
+
+    def callers(self, function: Function) -> list[tuple[Function, Expr]]:
+        """Every call in the project that may run `function`, with the function (or module code) that holds it."""
+        key = id(function)
+        if key not in self._callers:
+            self._callers[key] = []
+            self._callers[key] = list(self._find_callers(function))
+        return self._callers[key]
+
+    def _find_callers(self, function: Function) -> Iterator[tuple[Function, Expr]]:
+        name = function.name
+        if name in ("__init__", "__call__", "forward", "__enter__", "__new__") and function.owner:
+            name = function.owner.name if name in ("__init__", "__new__") else ""
+        if not name:
+            return
+        for module in self._modules_naming(function, name):
+            rows = [i for i, line in enumerate(self.lines(module.path), 1) if name in line]
+            seen: set[int] = set()
+            for f in (*module.all_functions(), self.main(module)):
+                inside = f.name == "<module>" or any(f.first_line <= r <= f.end_line for r in rows)
+                if not inside or id(f) in seen:
+                    continue
+                seen.add(id(f))
+                for g in self.with_nested(f):
+                    scope = self.scope(g)
+                    for call in calls_in(self.body(g)):
+                        if callee_name(call) == name and function in call_targets(call, scope):
+                            yield g, call
+
+    def _modules_naming(self, function: Function, name: str) -> list[Module]:
+        root = self.project_root(dirname(function.module.path))
+        prefix = (root if root is not None else dirname(function.module.path)) or ""
+        near = [p for p in self.files if p.startswith(prefix)]
+        paths = dict.fromkeys(self.modules)
+        if len(near) <= NEAR_FILES:
+            paths.update(dict.fromkeys(near))
+        out = []
+        for path in paths:
+            text = self.text(path)
+            if text and name in text:
+                module = self.module(path)
+                if module:
+                    out.append(module)
+        return out
+
+    def with_nested(self, function: Function) -> Iterator[Function]:
+        """A function and the functions and local classes' methods defined inside it."""
+        yield function
+        if function.name == "<module>":
+            return
+        for kind, pos, row in definitions(self.body(function)):
+            if kind == "def":
+                yield from self.with_nested(self.nested(function, pos, row))
+            else:
+                for method in function.module.class_at(pos, row, None, function).methods.values():
+                    yield from self.with_nested(method)
+
+    # ------------------------------------------------------------------------------------------------ classes
+    def bases(self, cls: Class) -> tuple[list[Class], list[str]]:
+        """All ancestors: those in the project (nearest first), and the names of those outside."""
+        key = id(cls)
+        if key not in self._bases:
+            self._bases[key] = ([], [])
+            inside: list[Class] = []
+            outside: list[str] = []
+            scope = self.scope(cls.parent) if cls.parent else self.module_scope(cls.module)
+            for b in cls.bases:
+                if b[0] == "sub":  # Generic[T], Base[int]
+                    b = b[2]
+                for x in entities_of(b, scope):
+                    if x[0] == "class" and x[1] is not cls:
+                        more_in, more_out = self.bases(x[1])
+                        inside += [c for c in (x[1], *more_in) if c not in inside]
+                        outside += [o for o in more_out if o not in outside]
+                    elif x[0] == "ext":
+                        outside.append(x[1])
+            self._bases[key] = (inside, outside)
+        return self._bases[key]
+
+    def method(self, cls: Class, name: str) -> Function | None:
+        for c in (cls, *self.bases(cls)[0]):
+            if name in c.methods:
+                return c.methods[name]
+        return None
+
+    def subclasses(self, cls: Class) -> list[Class]:
+        """Direct and indirect subclasses among the admitted modules."""
+        if self._subclasses is None:
+            self._subclasses = {}
+            for module in list(self.modules.values()):
+                for c in list(module.classes.values()):
+                    for b in self.bases(c)[0]:
+                        self._subclasses.setdefault(id(b), []).append(c)
+        return self._subclasses.get(id(cls), [])
+
+    def attribute(self, cls: Class, name: str) -> list[tuple[Expr, Function]]:
+        """What the class and its ancestors in the project assign to `self.<name>` (also at class level)."""
+        out: list[tuple[Expr, Function]] = []
+        for c in (cls, *self.bases(cls)[0]):
+            out += self.own_attributes(c).get(name, ())
+        return out
+
+    def own_attributes(self, cls: Class) -> dict[str, list[tuple[Expr, Function]]]:
+        """{attribute: [(assigned expression, function)]} of one class; class-level assignments count with the module."""
+        key = id(cls)
+        if key not in self._attributes:
+            out: dict[str, list[tuple[Expr, Function]]] = {}
+            self._attributes[key] = out
+            main = self.main(cls.module)
+            for s in cls.block:
+                if s[0] == "assign":
+                    for t in s[2]:
+                        if t[0] == "name":
+                            out.setdefault(t[2], []).append((s[3], main))
+                elif s[0] == "ann" and s[4] and s[2][0] == "name":
+                    out.setdefault(s[2][2], []).append((s[4], main))
+            for method in cls.methods.values():
+                if not method.params:
+                    continue
+                me = method.params[0][0]
+                for s in walk_block(self.body(method)):
+                    pairs: list[tuple[Expr, Expr]] = []
+                    if s[0] == "assign":
+                        for t in s[2]:
+                            if t[0] == "tuple" and s[3][0] == "tuple" and len(t[2]) == len(s[3][2]):
+                                pairs += zip(t[2], s[3][2])
+                            else:
+                                pairs.append((t, s[3]))
+                    elif s[0] == "ann" and s[4]:
+                        pairs.append((s[2], s[4]))
+                    for t, v in pairs:
+                        if t[0] == "attr" and t[2][0] == "name" and t[2][2] == me:
+                            out.setdefault(t[3], []).append((v, method))
+        return self._attributes[key]
+
+    # ---------------------------------------------------------------------------------------------- positions
+    def span(self, module: Module, pos: int) -> tuple[int, int, int, int]:
+        """(line, column, end line, end column), all from 1, columns in characters, end exclusive."""
+        line, column, end_line, end_column = span_of(pos)
+        return (
+            line,
+            characters(self.source_line(module, line), column) + 1,
+            end_line,
+            characters(self.source_line(module, end_line), end_column) + 1,
+        )
+
+    def expressions(self, function: Function) -> Iterator[Expr]:
+        """Every expression of a function's body, nested definitions not entered."""
+        for s in walk_block(self.body(function)):
+            for e in expressions_of(s):
+                yield from walk_expr(e)
+
+
+class Guard:
+    """See `Program.guard`."""
+
+    __slots__ = ("path", "program")
+
+    def __init__(self, program: Program, path: str) -> None:
+        self.program = program
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if not isinstance(error, Exception) or os.environ.get("TORCHVET_DEBUG"):
+            return False
+        at = trace
+        while at.tb_next:
+            at = at.tb_next
+        where = f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}"
+        crash = (self.path, f"{type(error).__name__}: {error} ({where})"[:200])
+        if crash not in self.program.crashes:
+            self.program.crashes.append(crash)
+        return True
+
+
+def callee_name(call: Expr) -> str:
+    """The last name of what is called: `a.b.c()` gives "c"."""
+    f = call[2]
+    return f[-1] if f[0] in ("name", "attr") else ""
+
+
+def characters(line: str, column: int) -> int:
+    """Bytes to characters: the compiler counts columns in UTF-8 bytes."""
+    if line.isascii():
+        return column
+    return len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "replace"))
+
+
+def above(folder: str) -> str | None:
+    """The parent of a folder given relative to the root; above "" lies ".."."""
+    if folder == "":
+        return ".."
+    if folder == ".." or folder.endswith("/.."):
+        return folder + "/.."
+    up = dirname(folder)
+    return normpath(up) if up else ""
+
+
+def is_top(path: str) -> bool:
+    """The root of a file system, a mount point or a home folder: nothing above it belongs to a project."""
+    path = os.path.realpath(path)
+    return path == os.path.dirname(path) or path == os.path.expanduser("~")

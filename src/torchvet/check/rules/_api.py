@@ -1,0 +1,103 @@
+"""All that a rule may import."""
+
+from __future__ import annotations
+
+from ...findings import CERTAIN, ERROR, LIKELY, NOTE, POSSIBLE, WARNING, Edit, Finding, Fix, Note, Span, Text
+from ..program.model import line_of, span_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..program.model import Function, Module
+    from .project import Project
+
+    Check = Callable[[Project], Iterable[Finding]]
+
+__all__ = [
+    "CERTAIN", "ERROR", "LIKELY", "NOTE", "POSSIBLE", "WARNING", "Edit", "Finding", "Fix", "Note", "Rule", "Span", "Text",
+    "line_of", "note_at", "span_at", "span_of",
+]  # fmt: skip
+
+
+class Rule:
+    """What a rule is: code, name, default severity and confidence, the version it appeared in, the subject words without
+    which it has nothing to look at (any of them; none = always runs), a one-line summary, and whether it can fix
+    ("" no, "safe", "unsafe"). `family` is set by the loader from the folder."""
+
+    def __init__(
+        self,
+        *,
+        code: str,
+        name: str,
+        severity: str,
+        summary: Text,
+        since: str,
+        confidence: str = LIKELY,
+        words: Sequence[str] = (),
+        fixable: str = "",
+    ) -> None:
+        self.code = code
+        self.name = name
+        self.severity = severity
+        self.confidence = confidence
+        self.summary = summary
+        self.since = since
+        self.words = frozenset(words)
+        self.fixable = fixable
+        self.family = ""
+        self.run: Check | None = None
+
+    def check(self, function: Check) -> Check:
+        """Decorator: `function(project)` yields the findings of this rule."""
+        self.run = function
+        return function
+
+    def page(self) -> str:
+        """The rule's documentation (Markdown)."""
+        import os
+
+        path = os.path.join(os.path.dirname(__file__), self.family, self.name.replace("-", "_") + ".md")
+        with open(path, encoding="utf-8") as f:
+            return f.read()
+
+    def at(
+        self,
+        project: Project,
+        module: Module,
+        pos: int,
+        message: Text,
+        *,
+        function: Function | None = None,
+        severity: str | None = None,
+        confidence: str | None = None,
+        help: Text | None = None,
+        notes: Sequence[Note] = (),
+        fix: Fix | None = None,
+        trace: Sequence[tuple[Text, Text]] = (),
+    ) -> Finding:
+        """A finding of this rule at a position. `function`: the enclosing function (its name feeds the fingerprint)."""
+        span = span_at(project, module, pos)
+        return Finding(
+            self.code,
+            self.name,
+            severity or self.severity,
+            confidence or self.confidence,
+            span,
+            message,
+            help,
+            list(notes),
+            fix,
+            scope="" if function is None or function.name == "<module>" else function.qualname,
+            source=project.program.source_line(module, span.line),
+            trace=list(trace),
+        )
+
+
+def span_at(project: Project, module: Module, pos: int) -> Span:
+    return Span(module.path, *project.program.span(module, pos))
+
+
+def note_at(project: Project, module: Module, pos: int, message: Text, chain: bool = False) -> Note:
+    """A further place of a finding."""
+    return Note(span_at(project, module, pos), message, chain)

@@ -1,0 +1,55 @@
+"""What rules ask: the program, and the flow questions, each made when the first rule asks it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..config import Options
+    from ..flow.graphs import Graphs
+    from ..flow.ranks import Ranks
+    from ..flow.settings import Settings
+    from ..flow.wrapping import Wrapping
+    from ..program.program import Program
+
+
+class Project:
+    """One check's worth of code. `options` are the user's; `looked_at` counts per family what was examined (for the
+    review checklist), rules and flows add to it."""
+
+    def __init__(self, program: Program, options: Options) -> None:
+        self.program = program
+        self.options = options
+        self.looked_at: dict[str, int] = {}
+        self._flows: dict[str, object] = {}
+
+    @property
+    def graphs(self) -> Graphs:
+        if "graphs" not in self._flows:
+            from ..flow.graphs import Graphs
+
+            self._flows["graphs"] = Graphs(self.program, self.options)
+        return self._flows["graphs"]  # type: ignore[return-value]
+
+    @property
+    def ranks(self) -> Ranks:
+        if "ranks" not in self._flows:
+            from ..flow.ranks import Ranks
+
+            self._flows["ranks"] = Ranks(self.program, self.options)
+        return self._flows["ranks"]  # type: ignore[return-value]
+
+    @property
+    def settings(self) -> Settings:
+        if "settings" not in self._flows:
+            from ..flow.settings import Settings
+
+            self._flows["settings"] = Settings(self.program, self.options)
+        return self._flows["settings"]  # type: ignore[return-value]
+
+    @property
+    def wrapping(self) -> Wrapping:
+        if "wrapping" not in self._flows:
+            from ..flow.wrapping import Wrapping
+
+            self._flows["wrapping"] = Wrapping(self.program, self.options)
+        return self._flows["wrapping"]  # type: ignore[return-value]

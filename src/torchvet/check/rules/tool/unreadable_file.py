@@ -1,0 +1,12 @@
+"""A file or folder cannot be read. Reported by the engine or the gate, not by a look at the program."""
+
+from .._api import CERTAIN, WARNING, Rule, Text
+
+RULE = Rule(
+    code="TV004",
+    name="unreadable-file",
+    severity=WARNING,
+    confidence=CERTAIN,
+    since="0.1",
+    summary=Text("a file or folder cannot be read", "文件或目录无法读取"),
+)

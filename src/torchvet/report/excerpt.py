@@ -1,0 +1,238 @@
+"""The source lines of a finding and the marks under them, ready to be drawn."""
+
+from __future__ import annotations
+
+from torchvet.report.place import split_cell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from torchvet.findings import Finding, Span
+    from torchvet.report import Report
+
+TAB = 4
+
+
+class Mark:
+    """A stretch of one line, columns 1-based and end-exclusive, with what happens there ("" says nothing)."""
+
+    __slots__ = ("column", "end", "label", "primary")
+
+    def __init__(self, column: int, end: int, label: str, primary: bool) -> None:
+        self.column = column
+        self.end = end
+        self.label = label
+        self.primary = primary
+
+
+class Line:
+    """A line of source with its marks; `text` is None when the file cannot be read any more."""
+
+    __slots__ = ("marks", "number", "text")
+
+    def __init__(self, number: int, text: str | None) -> None:
+        self.number = number
+        self.text = text
+        self.marks: list[Mark] = []
+
+
+class Block:
+    """Lines of one file that are drawn under one heading `path:line:column`."""
+
+    __slots__ = ("cell", "column", "line", "lines", "path", "primary")
+
+    def __init__(self, path: str, cell: int, line: int, column: int) -> None:
+        self.path = path
+        self.cell = cell
+        self.line = line
+        self.column = column
+        self.lines: list[Line] = []
+        self.primary = False
+
+
+def blocks(report: Report, finding: Finding) -> list[Block]:
+    """All places of a finding in the order to read them, neighbours in one file under one heading."""
+    out: list[Block] = []
+    for span, label, primary in places(report, finding):
+        path, cell = split_cell(finding, span)
+        block = out[-1] if out else None
+        if block is None or (block.path, block.cell) != (path, cell) or span.line < block.lines[-1].number:
+            block = Block(path, cell, span.line, span.column)
+            out.append(block)
+        if not block.lines or block.lines[-1].number != span.line:
+            block.lines.append(Line(span.line, report.source(path, span.line, cell)))
+        if primary and not block.primary:
+            block.primary, block.line, block.column = True, span.line, span.column
+        line = block.lines[-1]
+        line.marks.append(Mark(span.column, _end(span, line.text), label, primary))
+    for block in out:
+        for line in block.lines:
+            line.marks.sort(key=lambda m: m.column)
+    return out
+
+
+def places(report: Report, finding: Finding) -> list[tuple[Span, str, bool]]:
+    """(span, label, is it the finding's own place) in the order to read them.
+
+    Notes of a chain stand in order of execution and lead to the finding's own line, unless one of them is about that
+    line. Other notes stand by line around it, those in further files after it.
+    """
+    own = finding.span
+    at_own = next((n for n in finding.notes if n.span == own), None)
+    if at_own is None:
+        at_own = next((n for n in finding.notes if (n.span.path, n.span.line) == (own.path, own.line)), None)
+    rows = [(n.span, report.say(n.message), n is at_own) for n in finding.notes]
+    if any(n.chain for n in finding.notes):
+        if at_own is None:
+            last = max(i for i, n in enumerate(finding.notes) if n.chain)
+            rows.insert(last + 1, (own, "", True))
+        return rows
+    if at_own is None:
+        rows.append((own, "", True))
+    here = [r for r in rows if r[0].path == own.path]
+    here.sort(key=lambda r: (r[0].line, r[0].column))
+    return here + [r for r in rows if r[0].path != own.path]
+
+
+def _end(span: Span, text: str | None) -> int:
+    """Exclusive end column on the span's first line."""
+    if span.end_line == span.line:
+        return max(span.end_column, span.column + 1)
+    return max(len((text or "").rstrip()) + 1, span.column + 1)
+
+
+def cells(text: str) -> list[tuple[str, int]]:
+    """Each character of a source line as (what to show, terminal columns). Tabs become blanks; characters that would
+    steer a terminal or reverse the reading direction become visible."""
+    out: list[tuple[str, int]] = []
+    if text.isascii() and text.isprintable():
+        return [(c, 1) for c in text]
+    from unicodedata import category, east_asian_width
+
+    at = 0
+    for c in text:
+        if c == "\t":
+            cell = (" " * (TAB - at % TAB), TAB - at % TAB)
+        elif c < " ":
+            cell = (chr(0x2400 + ord(c)), 1)
+        elif c == "\x7f":
+            cell = ("\u2421", 1)
+        elif "\x80" <= c < "\xa0" or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069" or "\ud800" <= c < "\ue000":
+            cell = ("\ufffd", 1)
+        elif c < "\u0300":
+            cell = (c, 1)
+        elif category(c) in ("Mn", "Me", "Cf"):
+            cell = (c, 0)
+        else:
+            cell = (c, 2 if east_asian_width(c) in "WF" else 1)
+        out.append(cell)
+        at += cell[1]
+    return out
+
+
+def visible(text: str) -> str:
+    """A word from outside (a path, a message) without characters that would steer the terminal or break the line."""
+    return text if text.isascii() and text.isprintable() else "".join(c for c, _ in cells(text))
+
+
+def width(text: str) -> int:
+    """Terminal columns of a text."""
+    return len(text) if text.isascii() else sum(w for _, w in cells(text))
+
+
+_NEVER_FIRST = "，。；：、！？）》”’」』】,.;:!?)]}…"
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """Break a sentence to lines of at most `room` columns: at blanks, and anywhere between Chinese characters."""
+    if width(text) <= room:
+        return [text]
+    lines: list[str] = []
+    line = ""
+    used = 0
+    for word, columns in _words(text):
+        if line and used + columns > room:
+            lines.append(line.rstrip())
+            line, used = "", 0
+            word = word.lstrip()
+            columns = width(word)
+        while columns > room:  # one word wider than the room
+            head, word = _cut(word, room)
+            lines.append(head)
+            columns = width(word)
+        line += word
+        used += columns
+    if line.strip():
+        lines.append(line.rstrip())
+    return lines
+
+
+def _words(text: str) -> list[tuple[str, int]]:
+    """Pieces that may be parted before: blanks lead the word they belong to."""
+    out: list[tuple[str, int]] = []
+    for c, w in cells(text):
+        wide = w == 2
+        last = out[-1][0] if out else ""
+        glued = last and (
+            c in _NEVER_FIRST
+            or w == 0
+            or (c != " " and not wide and (last.isspace() or not _wide(last[-1])))
+            or (c == " " and last.isspace())
+            or (wide and last.isspace())
+        )
+        if glued:
+            out[-1] = (last + c, out[-1][1] + w)
+        else:
+            out.append((c, w))
+    return out
+
+
+def _wide(c: str) -> bool:
+    from unicodedata import east_asian_width
+
+    return not c.isascii() and east_asian_width(c) in "WF"
+
+
+def _cut(word: str, room: int) -> tuple[str, str]:
+    used = 0
+    for i, (_, w) in enumerate(cells(word)):
+        if used + w > room and i:
+            return word[:i], word[i:]
+        used += w
+    return word, ""
+
+
+def drawn(text: str, marks: list[Mark], room: int) -> tuple[str, list[tuple[int, int]]]:
+    """A source line for `room` columns and, per mark, (first column, columns) of its underline, 0-based.
+
+    A longer line is cut to a window around its marks, with … at the cut ends.
+    """
+    shown = cells(text.rstrip())
+    offsets = [0]
+    for _, w in shown:
+        offsets.append(offsets[-1] + w)
+    total = offsets[-1]
+
+    def at(column: int) -> int:
+        return offsets[min(column - 1, len(shown))] + max(0, column - 1 - len(shown))
+
+    spans = [(at(m.column), max(at(m.end), at(m.column) + 1)) for m in marks]
+    if total <= room:
+        return "".join(c for c, _ in shown), [(a, b - a) for a, b in spans]
+    chief = next((s for m, s in zip(marks, spans) if m.primary), spans[0] if spans else (0, 1))
+    left = 0 if chief[1] < room else max(0, min(chief[0] - room // 4, total - room + 1))
+    first = next((i for i, o in enumerate(offsets) if o >= left), 0)
+    left = offsets[first]
+    head = "…" if first else ""
+    space = room - len(head)
+    last = first
+    while last < len(shown) and offsets[last + 1] - left <= space - (last + 1 < len(shown)):
+        last += 1
+    tail = "…" if last < len(shown) else ""
+    out = head + "".join(c for c, _ in shown[first:last]) + tail
+    edge = width(out)
+    moved = []
+    for a, b in spans:
+        start = min(max(a - left + len(head), 0), edge - 1)
+        end = min(max(b - left + len(head), start + 1), edge)
+        moved.append((start, max(1, end - start)))
+    return out, moved
