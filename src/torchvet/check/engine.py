@@ -52,7 +52,16 @@ class Result:
         )  # fmt: skip
 
     def restore(self, row: Any) -> Result:
-        found, self.suppressed, self.files, self.parsed, self.given_up, skipped, self.looked_at, self.internal_errors = row
+        (
+            found,
+            self.suppressed,
+            self.files,
+            self.parsed,
+            self.given_up,
+            skipped,
+            self.looked_at,
+            self.internal_errors,
+        ) = row
         self.findings = [Finding.from_plain(f) for f in found]
         self.skipped = [(p, Text.from_plain(t)) for p, t in skipped]
         self.cached = True
@@ -67,9 +76,9 @@ def check(
     stdin_name: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Result:
-    """Check files and folders (or `stdin` under the name `stdin_name`). Raises UserError for a path that does not exist."""
+    """Check files and folders (or `stdin` under the name `stdin_name`). UserError: no such path."""
     collecting = gc.isenabled()
-    gc.disable()  # the compiler's trees are a million objects without a cycle: collecting makes parsing three times slower
+    gc.disable()  # trees are a million objects without a cycle: collecting them makes parsing three times slower
     try:
         return _Check(options, progress).run(list(paths), stdin, stdin_name or "<stdin>")
     finally:
@@ -130,10 +139,12 @@ class _Check:
         return result
 
     def rows(self, found: Walk) -> dict[str, Row]:
-        """Every file's row, from the cache or made now; the second half by a forked child when there is enough to do."""
+        """Every file's row, from the cache or made now; half of them by a forked child when it pays."""
         from .program.cache import GATED, FactsCache
 
-        cache = FactsCache(self.root, self.options.cache_dir or None, enabled=not self.options.no_cache and not self.stdin)
+        cache = FactsCache(
+            self.root, self.options.cache_dir or None, enabled=not self.options.no_cache and not self.stdin
+        )
         rows: dict[str, Row] = {}
         todo = []
         for entry in found.files:
@@ -144,7 +155,13 @@ class _Check:
                 rows[entry[0]] = ("gated",) if known is GATED else known
         size = sum(entry[2] for entry in todo)
         jobs = self.options.jobs or (2 if size > FORK_BYTES else 1)
-        if jobs > 1 and len(todo) > 1 and hasattr(os, "fork") and sys.platform != "darwin" and (os.cpu_count() or 1) > 1:
+        if (
+            jobs > 1
+            and len(todo) > 1
+            and hasattr(os, "fork")
+            and sys.platform != "darwin"
+            and (os.cpu_count() or 1) > 1
+        ):
             made = self.in_two_processes(todo, size)
         else:
             made = self.lower_all(todo)
@@ -259,16 +276,17 @@ class _Check:
 
     def run_rules(self, program: Any, present: set[str]) -> list[Finding]:
         from .gate.select import selected
-        from .rules import rule
+        from .rules import all_rules
         from .rules.project import Project
 
         project = Project(program, self.options)
         found: list[Finding] = []
         walked = set(program.modules)
         self.stage("link")
-        for name in selected(self.options):
-            r = rule(name)
-            if r.run is None or (r.words and not r.words & present):
+        rules = all_rules()
+        chosen = selected(self.options, rules)
+        for name, r in rules.items():
+            if name not in chosen or r.run is None or (r.words and not r.words & present):
                 continue
             try:
                 for f in r.run(project):
@@ -344,7 +362,6 @@ class _Check:
             self.root, self.options.cache_dir or None, (__version__, self.options.fingerprint(), tuple(paths)),
             [(e[0], e[2], e[3]) for e in found.files],
         )  # fmt: skip
-
 
 
 GATED_ROW = ("gated",)

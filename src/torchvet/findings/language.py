@@ -58,7 +58,7 @@ class Text:
 
 
 def language(asked: str | None = None, environment: dict[str, str] | None = None) -> str:
-    """The language to speak: `--lang`, then TORCHVET_LANG, LC_ALL, LC_MESSAGES, LANG; English when nothing says Chinese."""
+    """The language to speak: `--lang`, then TORCHVET_LANG, LC_ALL, LC_MESSAGES, LANG; English otherwise."""
     if asked in LANGUAGES:
         return str(asked)
     env = os.environ if environment is None else environment

@@ -60,4 +60,7 @@ TABLES = {
  'out_of_memory_errors': ('MemoryError', 'RuntimeError', 'torch.AcceleratorError', 'torch.cuda.OutOfMemoryError'),
  'list_state_metrics': ('CatMetric',),
  'sum_state_metrics': ('MeanMetric', 'SumMetric'),
+ 'partials': ('functools.partial', 'functools.partialmethod'),
+ 'returns_self': ('to', 'cuda', 'cpu', 'train', 'eval', 'half', 'float', 'double', 'bfloat16', 'requires_grad_', 'to_empty', 'type', 'xpu', 'share_memory', 'apply'),
+ 'returns_arguments': ('accelerate.Accelerator.prepare', 'accelerate.Accelerator.prepare_data_loader', 'accelerate.Accelerator.prepare_optimizer', 'accelerate.Accelerator.unwrap_model', 'lightning.fabric.Fabric.setup', 'lightning.fabric.Fabric.setup_module', 'lightning.fabric.Fabric.setup_dataloaders', 'lightning.fabric.Fabric.setup_optimizers', 'torch.compile', 'copy.deepcopy', 'copy.copy'),
 }

@@ -61,7 +61,7 @@ def blocks(report: Report, finding: Finding) -> list[Block]:
         if not block.lines or block.lines[-1].number != span.line:
             block.lines.append(Line(span.line, report.source(path, span.line, cell)))
         if primary and not block.primary:
-            block.primary, block.line, block.column = True, span.line, span.column
+            block.primary, block.line, block.column = True, finding.span.line, finding.span.column
         line = block.lines[-1]
         line.marks.append(Mark(span.column, _end(span, line.text), label, primary))
     for block in out:
@@ -73,13 +73,13 @@ def blocks(report: Report, finding: Finding) -> list[Block]:
 def places(report: Report, finding: Finding) -> list[tuple[Span, str, bool]]:
     """(span, label, is it the finding's own place) in the order to read them.
 
-    Notes of a chain stand in order of execution and lead to the finding's own line, unless one of them is about that
-    line. Other notes stand by line around it, those in further files after it.
+    Notes of a chain stand in order of execution and lead to the finding's own place, unless one of them is about that
+    place or a part of it (the condition of an `if`). Other notes stand by line around it, those in further files last.
     """
     own = finding.span
     at_own = next((n for n in finding.notes if n.span == own), None)
     if at_own is None:
-        at_own = next((n for n in finding.notes if (n.span.path, n.span.line) == (own.path, own.line)), None)
+        at_own = next((n for n in finding.notes if _on_first_line(own, n.span)), None)
     rows = [(n.span, report.say(n.message), n is at_own) for n in finding.notes]
     if any(n.chain for n in finding.notes):
         if at_own is None:
@@ -91,6 +91,13 @@ def places(report: Report, finding: Finding) -> list[tuple[Span, str, bool]]:
     here = [r for r in rows if r[0].path == own.path]
     here.sort(key=lambda r: (r[0].line, r[0].column))
     return here + [r for r in rows if r[0].path != own.path]
+
+
+def _on_first_line(own: Span, part: Span) -> bool:
+    """Is `part` on the first line of `own`, and inside it?"""
+    if (part.path, part.line) != (own.path, own.line) or part.column < own.column:
+        return False
+    return own.end_line > own.line or part.column < own.end_column
 
 
 def _end(span: Span, text: str | None) -> int:
@@ -213,10 +220,10 @@ def drawn(text: str, marks: list[Mark], room: int) -> tuple[str, list[tuple[int,
     total = offsets[-1]
 
     def at(column: int) -> int:
-        return offsets[min(column - 1, len(shown))] + max(0, column - 1 - len(shown))
+        return offsets[min(column - 1, len(shown))]
 
     spans = [(at(m.column), max(at(m.end), at(m.column) + 1)) for m in marks]
-    if total <= room:
+    if total < room:
         return "".join(c for c, _ in shown), [(a, b - a) for a, b in spans]
     chief = next((s for m, s in zip(marks, spans) if m.primary), spans[0] if spans else (0, 1))
     left = 0 if chief[1] < room else max(0, min(chief[0] - room // 4, total - room + 1))

@@ -28,11 +28,21 @@ def render(report: Report) -> str:
         out += _finding(report, finding, finding.name not in explained)
         out.append("")
         explained.add(finding.name)
-    out.append(
-        _paint(report, "strong", summary.summary_line(report)) if report.findings else summary.summary_line(report)
-    )
+    out += _summary(report)
     text = "\n".join(out) + "\n"
     return text if report.unicode else text.translate(ASCII)
+
+
+def _summary(report: Report) -> list[str]:
+    """The summary line; a second one when the first grows too long."""
+    rows = [""]
+    for part in summary.summary_line(report).split(summary.DOT):
+        longer = rows[-1] + summary.DOT + part if rows[-1] else part
+        if width(longer) <= report.width or not rows[-1]:
+            rows[-1] = longer
+        else:
+            rows.append(part)
+    return [_paint(report, "strong", r) for r in rows] if report.findings else rows
 
 
 def _finding(report: Report, finding: Finding, explain: bool) -> list[str]:
@@ -53,25 +63,25 @@ def _finding(report: Report, finding: Finding, explain: bool) -> list[str]:
 
 
 def _heading(report: Report, finding: Finding) -> list[str]:
-    sure = f" ({report.say(summary.POSSIBLE)})" if finding.confidence == POSSIBLE else ""
+    sure = report.say(summary.POSSIBLE) if finding.confidence == POSSIBLE else ""
     label = f"{report.say(summary.SEVERITY[finding.severity])}[{finding.name}]"
-    rows = wrap(f"{label} {finding.code}{sure}: {visible(report.say(finding.message))}", report.width)
+    rows = _hanging(f"{label} {finding.code}{sure}: {visible(report.say(finding.message))}", report.width, 2)
     if report.color and rows[0].startswith(label):
         rows[0] = _paint(report, finding.severity, label) + _paint(report, "strong", rows[0][len(label) :])
         rows[1:] = [_paint(report, "strong", r) for r in rows[1:]]
-    return rows[:1] + ["  " + r for r in rows[1:]]
+    return rows
 
 
 def _line(report: Report, finding: Finding, line: Line, gutter: int) -> list[str]:
-    room = report.width - gutter - 1
+    room = report.width - gutter - 2
     bar = _paint(report, "frame", "│")
     number = _paint(report, "frame", f"{line.number:>{gutter}}│")
     if line.text is None:
         labels = [m.label for m in line.marks if m.label] or ["…"]
-        rows = [row for label in labels for row in wrap(visible(label), room - 1)]
+        rows = [row for label in labels for row in wrap(visible(label), room)]
         return [f"{number} {rows[0]}"] + [" " * gutter + f"{bar} {row}" for row in rows[1:]]
     text, places = drawn(line.text, line.marks, room)
-    out = [f"{number}{text}".rstrip()]
+    out = [f"{number} {text}".rstrip()]
     for mark, (start, columns) in zip(line.marks, places):
         style = finding.severity if mark.primary else "frame"
         underline = ("━" if mark.primary else "─") * columns
@@ -86,8 +96,8 @@ def _line(report: Report, finding: Finding, line: Line, gutter: int) -> list[str
             indent = max(0, min(start, room - 60))
             rows, first = wrap(label, room - indent), ""
         row = " " * start + _paint(report, style, underline)
-        out.append(" " * gutter + bar + row + (f" {_paint(report, style, first)}" if first else ""))
-        out += [" " * gutter + bar + " " * indent + _paint(report, style, r) for r in rows]
+        out.append(" " * gutter + f"{bar} {row}" + (f" {_paint(report, style, first)}" if first else ""))
+        out += [" " * gutter + bar + " " * (indent + 1) + _paint(report, style, r) for r in rows]
     return out
 
 
@@ -102,24 +112,22 @@ def _trace(report: Report, finding: Finding, gutter: int) -> list[str]:
 
 
 def _fix(report: Report, finding: Finding, gutter: int) -> list[str]:
-    word = report.say(summary.FIX)
-    colon = "：" if report.language == "zh" else ": "
+    """What the fix does and the option that applies it; the help, unless that says it all."""
     out = []
+    word = summary.FIX
     if finding.fix is not None:
-        head = f"{word}{colon}{visible(report.say(finding.fix.title))}"
+        text = visible(summary.labelled(report, word, finding.fix.title))
         flag = f"[{summary.flags(finding.fix.safe)}]"
-        gap = max(2, _FLAG_COLUMN - width(head) - gutter - 3)
-        if gutter + 3 + width(head) + gap + len(flag) <= report.width:
-            head += " " * gap + flag
+        gap = max(2, _FLAG_COLUMN - width(text) - gutter - 3)
+        if gutter + 3 + width(text) + gap + len(flag) <= report.width:
+            text += " " * gap + flag
         else:
-            head += f" {flag}"
-        out += _fact(report, gutter, head, hang=width(word + colon), style="fix")
-        if finding.fix.safe or finding.help is None:
-            return out
-        word = report.say(summary.HELP)
-    if finding.help is not None:
-        head = f"{word}{colon}{visible(report.say(finding.help))}"
-        out += _fact(report, gutter, head, hang=width(word + colon))
+            text += f" {flag}"
+        out += _fact(report, gutter, text, hang=width(summary.labelled(report, word, "")), style="fix")
+        word = summary.HELP
+    if finding.help is not None and not (finding.fix is not None and finding.fix.safe):
+        text = visible(summary.labelled(report, word, finding.help))
+        out += _fact(report, gutter, text, hang=width(summary.labelled(report, word, "")))
     return out
 
 
@@ -134,9 +142,11 @@ def _fact(report: Report, gutter: int, text: str, sign: str = "=", hang: int = 2
 
 
 def _hanging(text: str, room: int, hang: int) -> list[str]:
+    """Lines of at most `room` columns, those after the first set in by `hang`."""
     first, *rest = wrap(text, room)
-    tail = text[len(first) :].strip()
-    return [first, *(" " * hang + r for r in wrap(tail, room - hang))] if rest else [first]
+    if not rest:
+        return [first]
+    return [first, *(" " * hang + r for r in wrap(text[len(first) :].strip(), room - hang))]
 
 
 def _paint(report: Report, style: str, text: str) -> str:

@@ -6,14 +6,10 @@ open the .ipynb file, whose lines are JSON, so their formats get the line and co
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torchvet.findings import Finding, Span
     from torchvet.report import Report
-
-_CELL = re.compile(r"^(.+\.ipynb):cell (\d+)$", re.IGNORECASE | re.DOTALL)
 
 Region = tuple[str, int, int, int, int]
 """(path, line, column, end line, end column): 1-based, columns in characters, end column exclusive."""
@@ -21,9 +17,9 @@ Region = tuple[str, int, int, int, int]
 
 def split_cell(finding: Finding, span: Span) -> tuple[str, int]:
     """(path of the file, cell) of a span that belongs to a finding; cell 0 outside notebooks."""
-    found = _CELL.match(span.path)
-    if found is not None:
-        return found.group(1), int(found.group(2))
+    path, sign, cell = span.path.rpartition(":cell ")
+    if sign and cell.isdecimal() and path.lower().endswith(".ipynb"):
+        return path, int(cell)
     return span.path, finding.cell if span.path == finding.span.path else 0
 
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 FIX = Text("fix", "修复")
 HELP = Text("help", "帮助")
-POSSIBLE = Text("possible", "可能")
+POSSIBLE = Text(" (possible)", "（可能）")
+DOT = " · "
 SEVERITY = {ERROR: Text("error", "错误"), WARNING: Text("warning", "警告"), NOTE: Text("note", "提示")}
 NO_FINDINGS = Text("no findings", "没有发现问题")
 
@@ -35,6 +36,11 @@ def counted(counts: Mapping[str, int], language: str) -> str:
     return ("，" if language == "zh" else ", ").join(parts)
 
 
+def labelled(report: Report, word: Text, sentence: Text | str) -> str:
+    """`fix: call it on every rank`."""
+    return f"{report.say(word)}{'：' if report.language == 'zh' else ': '}{report.say(sentence)}"
+
+
 def flags(safe: bool) -> str:
     """The options that apply a fix."""
     return "--fix" if safe else "--fix --unsafe-fixes"
@@ -45,16 +51,25 @@ def summary_line(report: Report) -> str:
     parts: list[Text | str] = [counted(report.counts(), report.language), _work(report)]
     safe = sum(f.fix is not None and f.fix.safe for f in report.findings)
     unsafe = sum(f.fix is not None and not f.fix.safe for f in report.findings)
-    for n, flag in ((safe, flags(True)), (unsafe, flags(False))):
-        if n:
-            parts.append(Text("{n} can be fixed with {flag}", "{n} 处可用 {flag} 修复", n=f"{n:,}", flag=flag))
+    if safe and unsafe:
+        parts.append(
+            Text(
+                "{safe} can be fixed with --fix, {unsafe} more with --unsafe-fixes",
+                "{safe} 处可用 --fix 修复，另 {unsafe} 处需加 --unsafe-fixes",
+                safe=f"{safe:,}",
+                unsafe=f"{unsafe:,}",
+            )
+        )
+    elif safe or unsafe:
+        n = f"{safe or unsafe:,}"
+        parts.append(Text("{n} can be fixed with {flags}", "{n} 处可用 {flags} 修复", n=n, flags=flags(bool(safe))))
     if report.baselined:
         parts.append(Text("{n} in the baseline", "基线中已有 {n} 个", n=f"{report.baselined:,}"))
     if report.suppressed:
         parts.append(Text("{n} suppressed", "已忽略 {n} 个", n=f"{report.suppressed:,}"))
     if not report.complete:
         parts.append(Text("torchvet failed on some files", "torchvet 在部分文件上出错"))
-    return " · ".join(report.say(p) for p in parts)
+    return DOT.join(report.say(p) for p in parts)
 
 
 def _work(report: Report) -> Text:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import _ast
 from bisect import bisect_left
 
-from .model import ASYNC, GENERATOR, pack
+from .model import ASYNC, GENERATOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,12 @@ class Lowering:
         return ("bool", at(n), "and" if n.op.__class__ is _ast.And else "or", self.exprs(n.values))
 
     def cmp(self, n: Any) -> Any:
-        return ("cmp", at(n), tuple([COMPARE[o.__class__] for o in n.ops]), (self.expr(n.left), *self.exprs(n.comparators)))
+        return (
+            "cmp",
+            at(n),
+            tuple([COMPARE[o.__class__] for o in n.ops]),
+            (self.expr(n.left), *self.exprs(n.comparators)),
+        )
 
     def ifexp(self, n: Any) -> Any:
         return ("ifexp", at(n), self.expr(n.test), self.expr(n.body), self.expr(n.orelse))
@@ -136,7 +141,11 @@ class Lowering:
 
     def fstr(self, n: Any) -> Any:
         values = getattr(n, "values", ())
-        return ("fstr", at(n), tuple([self.expr(v.value) for v in values if v.__class__.__name__ in ("FormattedValue", "Interpolation")]))
+        return (
+            "fstr",
+            at(n),
+            tuple([self.expr(v.value) for v in values if v.__class__.__name__ in ("FormattedValue", "Interpolation")]),
+        )
 
     # -------------------------------------------------------------------------------------------- statements
     def block(self, nodes: Any) -> Any:
@@ -251,9 +260,11 @@ NO_WORDS: frozenset[str] = frozenset()
 
 
 def at(n: Any) -> int:
-    c, e = n.col_offset, n.end_col_offset
-    line = n.lineno
-    return line << 44 | (c if c < 4096 else 4095) << 32 | (n.end_lineno - line) << 12 | (e if e < 4096 else 4095)
+    c: int = n.col_offset
+    e: int = n.end_col_offset
+    line: int = n.lineno
+    last: int = n.end_lineno
+    return line << 44 | (c if c < 4096 else 4095) << 32 | (last - line) << 12 | (e if e < 4096 else 4095)
 
 
 def capture_names(pattern: Any) -> list[str]:
@@ -279,7 +290,8 @@ _L = Lowering
 EXPR: dict[Any, Callable[[Lowering, Any], Any]] = {
     _ast.Name: _L.name, _ast.Constant: _L.const, _ast.Attribute: _L.attr, _ast.Call: _L.call, _ast.Subscript: _L.sub,
     _ast.BinOp: _L.bin, _ast.UnaryOp: _L.unary, _ast.BoolOp: _L.bool, _ast.Compare: _L.cmp, _ast.IfExp: _L.ifexp,
-    _ast.Tuple: _L.sequence, _ast.List: _L.sequence, _ast.Set: _L.sequence, _ast.Dict: _L.dict, _ast.Lambda: _L.function,
+    _ast.Tuple: _L.sequence, _ast.List: _L.sequence, _ast.Set: _L.sequence, _ast.Dict: _L.dict,
+    _ast.Lambda: _L.function,
     _ast.ListComp: _L.comp, _ast.SetComp: _L.comp, _ast.DictComp: _L.comp, _ast.GeneratorExp: _L.comp,
     _ast.NamedExpr: _L.walrus, _ast.Await: _L.wait, _ast.Yield: _L.produce, _ast.YieldFrom: _L.produce,
     _ast.Starred: _L.star, _ast.Slice: _L.slice, _ast.JoinedStr: _L.fstr,
@@ -287,9 +299,11 @@ EXPR: dict[Any, Callable[[Lowering, Any], Any]] = {
 if hasattr(_ast, "TemplateStr"):  # 3.14
     EXPR[_ast.TemplateStr] = _L.fstr
 STMT: dict[Any, Callable[[Lowering, Any], Any]] = {
-    _ast.Assign: _L.assign, _ast.AugAssign: _L.aug, _ast.AnnAssign: _L.ann, _ast.Expr: _L.statement, _ast.Return: _L.ret,
+    _ast.Assign: _L.assign, _ast.AugAssign: _L.aug, _ast.AnnAssign: _L.ann, _ast.Expr: _L.statement,
+    _ast.Return: _L.ret,
     _ast.If: _L.cond, _ast.While: _L.cond, _ast.For: _L.loop, _ast.AsyncFor: _L.loop, _ast.With: _L.context,
-    _ast.AsyncWith: _L.context, _ast.Try: _L.attempt, _ast.Raise: _L.throw, _ast.Assert: _L.claim, _ast.Delete: _L.delete,
+    _ast.AsyncWith: _L.context, _ast.Try: _L.attempt, _ast.Raise: _L.throw, _ast.Assert: _L.claim,
+    _ast.Delete: _L.delete,
     _ast.Global: _L.scope, _ast.Nonlocal: _L.scope, _ast.Import: _L.imports, _ast.ImportFrom: _L.from_import,
     _ast.Match: _L.match, _ast.FunctionDef: _L.define, _ast.AsyncFunctionDef: _L.define, _ast.ClassDef: _L.klass,
     _ast.Break: lambda _, n: ("break", at(n)), _ast.Continue: lambda _, n: ("continue", at(n)),
@@ -303,7 +317,7 @@ def lower(source: str | bytes, word_lines: Sequence[tuple[int, str]] = (), lazy:
     """The block of a module. Raises what the compiler raises (SyntaxError, ValueError for null bytes, RecursionError,
     MemoryError). `source` is never executed."""
     tree = compile(source, "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0)
-    return Lowering(word_lines, lazy).block(tree.body)  # type: ignore[attr-defined]
+    return Lowering(word_lines, lazy).block(tree.body)
 
 
 def lower_function(lines: Sequence[str], first_line: int, end_line: int, indented: bool) -> Any:
@@ -312,7 +326,7 @@ def lower_function(lines: Sequence[str], first_line: int, end_line: int, indente
     # an indented definition is compiled under `if 1:`, so that columns stay what they are
     shift = first_line - 2 if indented else first_line - 1
     tree = compile(("if 1:\n" if indented else "") + text, "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0)
-    node = tree.body[0].body[0] if indented else tree.body[0]  # type: ignore[attr-defined]
+    node = tree.body[0].body[0] if indented else tree.body[0]
     stack = [node]
     while stack:
         n = stack.pop()

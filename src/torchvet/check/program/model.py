@@ -113,8 +113,7 @@ class Function:
         ) = row
         self.owner = owner
         self.parent = parent
-        prefix = owner.qualname + "." if owner else parent.qualname + ".<locals>." if parent else ""
-        self.qualname = prefix + self.name
+        self.qualname: str = f"{prefix_of(owner, parent)}{self.name}"
 
     @property
     def line(self) -> int:
@@ -127,9 +126,7 @@ class Function:
     @property
     def is_method(self) -> bool:
         """Takes its instance (or class) as first parameter."""
-        return self.owner is not None and not any(
-            d[0] == "name" and d[2] == "staticmethod" for d in self.decorators
-        )
+        return self.owner is not None and not any(d[0] == "name" and d[2] == "staticmethod" for d in self.decorators)
 
     def decorator_names(self) -> list[str]:
         """The last name of each decorator: `@torch.no_grad()` gives "no_grad"."""
@@ -154,10 +151,18 @@ class Class:
     def __init__(self, module: Module, pos: int, row: Any, owner: Class | None, parent: Function | None) -> None:
         self.module = module
         self.pos = pos
-        self.name, self.bases, self.keywords, self.decorators, self.first_line, self.end_line, self.block, self.words = row
+        (
+            self.name,
+            self.bases,
+            self.keywords,
+            self.decorators,
+            self.first_line,
+            self.end_line,
+            self.block,
+            self.words,
+        ) = row
         self.parent = parent
-        prefix = owner.qualname + "." if owner else parent.qualname + ".<locals>." if parent else ""
-        self.qualname = prefix + self.name
+        self.qualname: str = f"{prefix_of(owner, parent)}{self.name}"
         self.methods: dict[str, Function] = {}
         for kind, at, sub in definitions(self.block):
             if kind == "def":
@@ -165,6 +170,10 @@ class Class:
 
     def __repr__(self) -> str:
         return f"<class {self.module.path}:{self.qualname}>"
+
+
+def prefix_of(owner: Class | None, parent: Function | None) -> str:
+    return owner.qualname + "." if owner else parent.qualname + ".<locals>." if parent else ""
 
 
 class Module:
@@ -253,7 +262,7 @@ def definitions(block: Block) -> Iterator[tuple[str, int, Any]]:
     """("def"|"class", pos, row) of a block, also under `if`, `try` and `with`, not inside functions or classes."""
     for s in block:
         if s[0] in ("def", "class"):
-            yield s  # type: ignore[misc]
+            yield s
         else:
             for sub in blocks_of(s):
                 yield from definitions(sub)

@@ -27,7 +27,7 @@ NONE: tuple[Any, ...] = ()
 
 
 class Scope:
-    """The names of one function (or of a module's own code): parameters, local assignments, local imports, definitions."""
+    """The names of one function (or of a module's own code): parameters, assignments, imports, definitions."""
 
     __slots__ = ("_bindings", "_busy", "_cache", "declared", "function", "module", "program")
 
@@ -36,13 +36,13 @@ class Scope:
         self.module = module
         self.function = function
         self._bindings: dict[str, list[tuple[Any, ...]]] | None = None
-        self._cache: dict[int, tuple[Entity, ...]] = {}
+        self._cache: dict[int, tuple[Expr, tuple[Entity, ...]]] = {}
         self._busy: set[Any] = set()
         self.declared: set[str] = set()
 
     @property
     def is_module(self) -> bool:
-        return self.function.name == "<module>"
+        return bool(self.function.name == "<module>")
 
     @property
     def parent(self) -> Scope | None:
@@ -57,10 +57,12 @@ class Scope:
         return self.program.module_scope(self.module)
 
     def bindings(self) -> dict[str, list[tuple[Any, ...]]]:
-        """{local name: [("value", E) | ("element", E of what is iterated) | ("import", dotted) | ("from", module, name, level)
-        | ("def", Function) | ("class", Class) | ("param", parameter) | ("enter", E) | ("opaque",) | ("item", E, index)]}"""
+        """{local name: [binding]}; a binding is ("value", E), ("element", E of what is iterated), ("import", dotted),
+        ("from", module, name, level), ("def", Function), ("class", Class), ("param", parameter), ("enter", E),
+        ("item", E, index), ("annotated", E) or ("opaque",)."""
         if self._bindings is None:
-            self._bindings = out = {}
+            out: dict[str, list[tuple[Any, ...]]] = {}
+            self._bindings = out
             f = self.function
             if not self.is_module:
                 for p in f.params:
@@ -144,10 +146,11 @@ def bind_target(t: Expr, value: Expr, out: dict[str, list[tuple[Any, ...]]], how
 
 # ---------------------------------------------------------------------------------------------------- the answer
 def entities_of(e: Expr, scope: Scope, depth: int = 0) -> tuple[Entity, ...]:
+    found: tuple[Entity, ...]
     key = id(e)
     known = scope._cache.get(key)
     if known is not None:
-        return known
+        return known[1]
     if depth > DEPTH or key in scope._busy:
         return NONE
     scope._busy.add(key)
@@ -157,7 +160,7 @@ def entities_of(e: Expr, scope: Scope, depth: int = 0) -> tuple[Entity, ...]:
     finally:
         scope._busy.discard(key)
     if found or not scope._busy:  # an empty answer found inside a cycle may only be a cut one
-        scope._cache[key] = found
+        scope._cache[key] = (e, found)  # holding the expression keeps its id from being used again
     return found
 
 
@@ -235,11 +238,10 @@ def of_param(p: tuple[Any, ...], scope: Scope, depth: int) -> Any:
 
 def annotated_class(a: Expr) -> Expr:
     """`Optional[X]`, `X | None`, `"X"` and `X` name the class X."""
-    if a[0] == "sub" and a[2][-1] == "Optional":
-        return a[3]
-    if a[0] == "bin" and a[2] == "|" and a[4][0] == "const":
-        return a[3]
-    return a
+    inner: Expr = a
+    if a[0] == "sub" and a[2][-1] == "Optional" or a[0] == "bin" and a[2] == "|" and a[4][0] == "const":
+        inner = a[3]
+    return inner
 
 
 def instances_of(found: Any) -> Any:
@@ -273,7 +275,7 @@ def returns_self(f: Function, program: Program) -> bool:
 
 
 def of_item(value: Expr, index: int, scope: Scope, depth: int) -> Any:
-    """One element of an unpacked call: follow the tuple that a project function returns; `prepare` gives back its arguments."""
+    """One element of an unpacked call: of the tuple that a project function returns, or of `prepare`'s arguments."""
     if value[0] != "call":
         return NONE
     out: list[Entity] = []
@@ -300,13 +302,18 @@ def imported(program: Program, module: Module, dotted: str, depth: int) -> Any:
 
 
 def is_namespace(program: Program, module: Module, name: str) -> bool:
-    """A folder without `__init__.py` on the import path."""
+    """A folder without `__init__.py` on the import path, with code in it or one level below."""
     from posixpath import dirname, join
 
-    return any(
-        name in program.entries(p) and any(x.endswith(".py") for x in program.entries(join(p, name) if p else name))
-        for p in program.search_path(dirname(module.path))
-    )
+    for place in program.search_path(dirname(module.path)):
+        if name in program.entries(place):
+            folder = join(place, name) if place else name
+            inside = program.entries(folder)
+            if any(x.endswith(".py") or "__init__.py" in program.entries(join(folder, x)) for x in inside):
+                return True
+            if any(y.endswith(".py") for x in inside if "." not in x for y in program.entries(join(folder, x))):
+                return True
+    return False
 
 
 def imported_member(program: Program, module: Module, dotted: str, name: str, level: int, depth: int) -> Any:

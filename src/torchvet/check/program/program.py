@@ -53,8 +53,8 @@ class Program:
         self._found: dict[tuple[str, str, int], str | None] = {}
 
     def guard(self, module: Module) -> Guard:
-        """`with program.guard(module):` a failure of torchvet inside becomes an internal-error finding for that file and
-        the check goes on. With TORCHVET_DEBUG set it is raised."""
+        """`with program.guard(module):` a failure of torchvet inside becomes an internal-error finding of that file,
+        and the check goes on. With TORCHVET_DEBUG set it is raised."""
         return Guard(self, module.path)
 
     def give_up(self, function: Function, why: str) -> None:
@@ -141,7 +141,7 @@ class Program:
         return self._search[folder]
 
     def find(self, importer: str, dotted: str, level: int = 0) -> str | None:
-        """The file of module `dotted` as imported (with `level` dots) by the file `importer`, or None: not in the project."""
+        """The file of module `dotted` as imported (`level` dots) by the file `importer`; None: none here."""
         key = (dirname(importer), dotted, level)
         if key in self._found:
             return self._found[key]
@@ -194,7 +194,8 @@ class Program:
                 function._body, function.flags = row[2][7], row[2][6]
             except (SyntaxError, ValueError, RecursionError, MemoryError, IndexError, AttributeError):
                 pass  # the module itself parsed: lines out of step (a form feed, a lone \r) stay unknown
-        return function._body
+        body: Block = function._body
+        return body
 
     def main(self, module: Module) -> Function:
         """The module-level code as a function named `<module>`."""
@@ -234,7 +235,8 @@ class Program:
     # --------------------------------------------------------------------------------------- names and calls
     def entities(self, e: Expr, scope: Scope) -> tuple[Entity, ...]:
         """All that an expression may denote, as far as is known; empty = unknown."""
-        return entities_of(e, scope)
+        found: tuple[Entity, ...] = entities_of(e, scope)
+        return found
 
     def entity(self, e: Expr, scope: Scope) -> Entity | None:
         found = entities_of(e, scope)
@@ -378,7 +380,7 @@ class Program:
         return out
 
     def own_attributes(self, cls: Class) -> dict[str, list[tuple[Expr, Function]]]:
-        """{attribute: [(assigned expression, function)]} of one class; class-level assignments count with the module."""
+        """{attribute: [(assigned expression, function)]} of one class; class-level ones count with the module."""
         key = id(cls)
         if key not in self._attributes:
             out: dict[str, list[tuple[Expr, Function]]] = {}

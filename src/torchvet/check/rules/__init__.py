@@ -1,4 +1,4 @@
-"""The rules: one folder per family, one `.py` and one `.md` per rule. Found by listing the folders; nothing to register."""
+"""The rules: one folder per family, one `.py` and one `.md` per rule. Found by listing the folders: no registry."""
 
 from __future__ import annotations
 

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     Check = Callable[[Project], Iterable[Finding]]
 
 __all__ = [
-    "CERTAIN", "ERROR", "LIKELY", "NOTE", "POSSIBLE", "WARNING", "Edit", "Finding", "Fix", "Note", "Rule", "Span", "Text",
-    "line_of", "note_at", "span_at", "span_of",
+    "CERTAIN", "ERROR", "LIKELY", "NOTE", "POSSIBLE", "WARNING", "Edit", "Finding", "Fix", "Note", "Rule", "Span",
+    "Text", "line_of", "note_at", "span_at", "span_of",
 ]  # fmt: skip
 
 
 class Rule:
-    """What a rule is: code, name, default severity and confidence, the version it appeared in, the subject words without
-    which it has nothing to look at (any of them; none = always runs), a one-line summary, and whether it can fix
-    ("" no, "safe", "unsafe"). `family` is set by the loader from the folder."""
+    """What a rule is: code, name, default severity and confidence, the version it appeared in, the subject words
+    without which it has nothing to look at (any of them; none = always runs), a one-line summary, and whether it can
+    fix ("" no, "safe", "unsafe"). `family` is set by the loader from the folder."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A suppression comment that names no rule or an unknown one. Reported by the engine or the gate, not by a look at the program."""
+"""A suppression comment that names no rule or an unknown one. Reported by the engine or the gate."""
 
 from .._api import CERTAIN, ERROR, Rule, Text
 

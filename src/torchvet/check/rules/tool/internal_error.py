@@ -1,4 +1,4 @@
-"""Torchvet itself failed on this file. Reported by the engine or the gate, not by a look at the program."""
+"""Torchvet itself failed on this file. Reported by the engine or the gate."""
 
 from .._api import CERTAIN, ERROR, Rule, Text
 

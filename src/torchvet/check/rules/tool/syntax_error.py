@@ -1,4 +1,4 @@
-"""A Python file cannot be parsed. Reported by the engine or the gate, not by a look at the program."""
+"""A Python file cannot be parsed. Reported by the engine or the gate."""
 
 from .._api import CERTAIN, ERROR, Rule, Text
 

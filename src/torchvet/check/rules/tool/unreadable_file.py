@@ -1,4 +1,4 @@
-"""A file or folder cannot be read. Reported by the engine or the gate, not by a look at the program."""
+"""A file or folder cannot be read. Reported by the engine or the gate."""
 
 from .._api import CERTAIN, WARNING, Rule, Text
 

@@ -1,4 +1,4 @@
-"""A suppression comment that suppresses nothing. Reported by the engine or the gate, not by a look at the program."""
+"""A suppression comment that suppresses nothing. Reported by the engine or the gate."""
 
 from .._api import CERTAIN, NOTE, Rule, Text
 

@@ -244,21 +244,57 @@ total_loss += loss  # error: [{name}]
 """
 
 
-def _rule(code: str, name: str, family: str, severity: str, en: str, zh: str) -> RuleInfo:
-    return RuleInfo(code, name, family, severity, LIKELY, Text(en, zh), PAGE.format(name=name))
+def _rule(code: str, name: str, family: str, severity: str, summary: Text) -> RuleInfo:
+    return RuleInfo(code, name, family, severity, LIKELY, summary, PAGE.format(name=name))
 
 
 RULES = {
     rule.name: rule
     for rule in (
-        _rule("TV101", "accumulated-graph", "graph", WARNING, "a value with a graph is added up over steps", "累加带计算图的值"),
-        _rule("TV102", "stored-graph", "graph", ERROR, "a value with a graph outlives its step", "带计算图的值比一步活得更久"),
-        _rule("TV201", "workers-from-cpu-count", "loader", WARNING, "workers are counted from all CPUs", "按全部 CPU 计算 worker 数"),
-        _rule("TV202", "too-many-workers", "loader", WARNING, "more workers than one rank can feed", "worker 多于一个 rank 所能承受"),
-        _rule("TV301", "wrapped-before-device", "wrap", ERROR, "the model is wrapped before it moves", "先包装后移动模型"),
-        _rule("TV401", "rank-guarded-collective", "collective", ERROR, "some ranks never reach a collective", "部分 rank 到不了集合通信"),
+        _rule(
+            "TV101",
+            "accumulated-graph",
+            "graph",
+            WARNING,
+            Text("a value with a graph is added up over steps", "累加带计算图的值"),
+        ),
+        _rule(
+            "TV102",
+            "stored-graph",
+            "graph",
+            ERROR,
+            Text("a value with a graph outlives its step", "带计算图的值比一步活得更久"),
+        ),
+        _rule(
+            "TV201",
+            "workers-from-cpu-count",
+            "loader",
+            WARNING,
+            Text("workers are counted from all CPUs", "按全部 CPU 计算 worker 数"),
+        ),
+        _rule(
+            "TV202",
+            "too-many-workers",
+            "loader",
+            WARNING,
+            Text("more workers than one rank can feed", "worker 多于一个 rank 所能承受"),
+        ),
+        _rule(
+            "TV301",
+            "wrapped-before-device",
+            "wrap",
+            ERROR,
+            Text("the model is wrapped before it moves", "先包装后移动模型"),
+        ),
+        _rule(
+            "TV401",
+            "rank-guarded-collective",
+            "collective",
+            ERROR,
+            Text("some ranks never reach a collective", "部分 rank 到不了集合通信"),
+        ),
     )
-}  # fmt: skip
+}
 
 FAMILIES = {
     "graph": {"looked_at": 12, "what": Text("values kept over steps", "个跨步保存的值")},

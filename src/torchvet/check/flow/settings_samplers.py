@@ -1,0 +1,277 @@
+"""Which samplers that shuffle are used for several epochs without `set_epoch`.
+
+A sampler is followed from the loop that trains back to where it is made. A call of `set_epoch` on it, on its loader, or
+on something that is not understood anywhere in the same program, keeps this silent.
+"""
+
+from __future__ import annotations
+
+from ... import knowledge
+from ..program.model import calls_in, walk_block
+from ..program.program import callee_name
+from .settings_origins import FIELD, OPTION, UNKNOWN_NAME, Frame, Origin
+from .settings_reach import contains, loops_around
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..program.model import Expr, Function, Module, Stmt
+    from .settings import Loader, Made, Settings
+
+NEAR = 60
+"""Modules of one program that are searched for loops and for set_epoch."""
+
+
+class Epochs:
+    """A loop that trains from a sampler's loader again and again. `loop` is the loop over the loader, `outer` the loop
+    of epochs (None: the loader is restarted inside a generator), each with its function."""
+
+    __slots__ = ("function", "loader", "loop", "outer", "outer_function")
+
+    def __init__(
+        self, function: Function, loop: Stmt, loader: Loader, outer: Stmt | None, outer_function: Function | None
+    ) -> None:
+        self.function = function
+        self.loop = loop
+        self.loader = loader
+        self.outer = outer
+        self.outer_function = outer_function
+
+
+class Samplers:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.program = settings.program
+        self._groups: dict[str, list[Module]] = {}
+
+    def stale(self) -> list[tuple[Made, Epochs]]:
+        """Samplers that shuffle, are used for several epochs in training, and never learn the epoch."""
+        out = []
+        for made in self.settings.made("samplers"):
+            if not self.needs_epoch(made):
+                continue
+            group = self.group(made.module)
+            found = self.epochs_of(made, group)
+            if found is not None and not self.told(made, group):
+                out.append((made, found))
+        return out
+
+    # ------------------------------------------------------------------------------------------- the sampler
+    def needs_epoch(self, made: Made) -> bool:
+        if not knowledge.loader("samplers").get(made.name):
+            return False
+        if made.cls is not None and any(
+            self.program.method(made.cls, m) for m in ("__iter__", "set_epoch", "__init__")
+        ):
+            return False  # a sampler of the project's own may count epochs itself
+        for k, v in made.call[4]:
+            if k == "shuffle":
+                values = self.settings.numbers.of(v, made.frame)
+                return not values or any(x.kind != "const" or x.value for x in values)
+            if k is None:
+                return False
+        if len(made.call[3]) > 3:
+            values = self.settings.numbers.of(made.call[3][3], made.frame)
+            return not values or any(x.kind != "const" or x.value for x in values)
+        return not any(a[0] == "star" for a in made.call[3])
+
+    def is_made(self, o: Origin, made: Made) -> bool:
+        return o.e[0] == "call" and o.e[1] == made.pos and o.frame.module is made.module
+
+    def samplers_of(self, loader: Loader) -> list[Origin]:
+        """The ends of a loader's sampler, also inside a batch sampler."""
+        out: list[Origin] = []
+        stack = [*loader.origins("sampler"), *loader.origins("batch_sampler")]
+        for _ in range(20):
+            if not stack:
+                break
+            o = stack.pop()
+            out.append(o)
+            if o.e[0] == "call" and not self.settings.made_by(o, "samplers"):
+                for a in (*o.e[3], *(v for _, v in o.e[4])):
+                    if a[0] in ("name", "attr", "call"):
+                        stack += self.settings.origins.of(a, o.frame)
+        return out
+
+    # --------------------------------------------------------------------------------------------- the loops
+    def group(self, module: Module) -> list[Module]:
+        """The modules of the programs that this module is part of: those that import it, and what those import."""
+        if module.path not in self._groups:
+            options = self.settings.origins.options
+            up = [module]
+            for m in up:
+                if len(up) > NEAR:
+                    break
+                up += [x for x in options.importers(m) if x not in up]
+            out = list(up)
+            for m in out:
+                if len(out) > NEAR:
+                    break
+                out += [x for x in options.imported(m) if x not in out]
+            self._groups[module.path] = out[: 2 * NEAR]
+        return self._groups[module.path]
+
+    def epochs_of(self, made: Made, group: list[Module]) -> Epochs | None:
+        settings = self.settings
+        for module in group:
+            text = self.program.text(module.path) or ""
+            if "for " not in text and "next(" not in text:
+                continue
+            for f in settings.functions(module):
+                for s in walk_block(self.program.body(f)):
+                    if s[0] != "for":
+                        continue
+                    loader = self.loader_over(s[3], Frame(f), made)
+                    if loader is not None:
+                        found = self.repeated(f, s, loader, made)
+                        if found is not None:
+                            return found
+                found = self.restarted(f, made)
+                if found is not None:
+                    return found
+        return None
+
+    def loader_over(self, e: Expr, frame: Frame, made: Made) -> Loader | None:
+        """The loader with this sampler that a `for` runs over."""
+        if e[0] not in ("name", "attr", "call", "sub"):
+            return None
+        for o in self.settings.iterated(e, frame):
+            loader = self.settings.loader_of(o)
+            if loader is not None and any(self.is_made(x, made) for x in self.samplers_of(loader)):
+                return loader
+        return None
+
+    def repeated(self, f: Function, loop: Stmt, loader: Loader, made: Made) -> Epochs | None:
+        """Is the loop over the loader run for several epochs, training?"""
+        if not self.settings.trains(loop[4], f) and not self.fed(loop, loader, made):
+            return None
+        outer = self.outer_loop(f, loop[1], made)
+        if outer is not None:
+            return Epochs(f, loop, loader, *outer)
+        return None
+
+    def fed(self, loop: Stmt, loader: Loader, made: Made) -> bool:
+        """A batch goes to a method that cannot be seen into, from a loader that drops its last batch: training."""
+        if not any(v.kind == "const" and v.value is True for v in loader.values("drop_last")):
+            return False
+        targets = {x for x in names_bound(loop[2])}
+        for call in calls_in(loop[4]):
+            if call[2][0] == "attr" and any(a[0] == "name" and a[2] in targets for a in call[3]):
+                return True
+        return False
+
+    def outer_loop(self, f: Function, pos: int, made: Made, depth: int = 0) -> tuple[Stmt, Function] | None:
+        """The loop of epochs around a position, here or around the calls of the function."""
+        around = loops_around(self.program.body(f), pos)
+        for outer in reversed([s for s in around if s[1] != pos]):
+            if made.function is f and contains(outer[1], made.pos):
+                return None  # a new sampler for each round
+            if self.several(outer, Frame(f)):
+                return outer, f
+            return None
+        if depth < 4:
+            for g, call in self.program.callers(f)[:6]:
+                found = self.outer_loop(g, call[1], made, depth + 1)
+                if found is not None:
+                    return found
+        return None
+
+    def several(self, loop: Stmt, frame: Frame) -> bool:
+        """Can the loop run more than once, as epochs do? A loop over the items of a dictionary or another loader cannot
+        be told from one, so only counted and endless loops count."""
+        if loop[0] == "while":
+            return True
+        e = loop[3]
+        for _ in range(3):  # tqdm(range(...)), enumerate(range(...)), a method of a progress bar
+            if e[0] == "call" and callee_name(e) not in ("range", "trange", "count") and e[3]:
+                e = e[3][0]
+        if e[0] == "name":
+            found = [o for o in self.settings.origins.of(e, frame) if o.e[0] == "call"]
+            if len(found) == 1:
+                e, frame = found[0].e, found[0].frame
+                if callee_name(e) not in ("range", "trange", "count") and e[3]:
+                    e = e[3][0]
+        if e[0] != "call" or callee_name(e) not in ("range", "trange", "count"):
+            return False
+        if callee_name(e) == "count" or not e[3]:
+            return True
+        stop = e[3][1] if len(e[3]) > 1 else e[3][0]
+        values = self.settings.numbers.of(stop, frame)
+        first = self.settings.numbers.of(e[3][0], frame) if len(e[3]) > 1 else []
+        base = first[0].value if len(first) == 1 and first[0].is_number else 0
+        return not values or any(not v.is_number or v.value - base > 1 or v.via in (OPTION, FIELD) for v in values)
+
+    def restarted(self, f: Function, made: Made) -> Epochs | None:
+        """A generator that runs over the loader without end, consumed where training takes place."""
+        if not f.is_generator:
+            return None
+        body = self.program.body(f)
+        for s in walk_block(body):
+            if s[0] != "while":
+                continue
+            for inner in walk_block(s[3]):
+                e: Expr | None = None
+                if inner[0] == "for":
+                    e = inner[3]
+                elif inner[0] == "assign" and inner[3][0] == "call" and callee_name(inner[3]) == "iter" and inner[3][3]:
+                    e = inner[3][3][0]
+                if e is None:
+                    continue
+                loader = self.loader_over(e, Frame(f), made)
+                if loader is not None and self.consumed(f):
+                    return Epochs(f, inner, loader, None, None)
+        return None
+
+    def consumed(self, generator: Function, depth: int = 0) -> bool:
+        """Is a function that calls this generator, or a caller of it, one that trains?"""
+        for g, _ in self.program.callers(generator)[:6]:
+            if self.settings.trains(self.program.body(g), g):
+                return True
+            if depth < 2 and self.consumed(g, depth + 1):
+                return True
+        return False
+
+    # -------------------------------------------------------------------------------------------- set_epoch
+    def told(self, made: Made, group: list[Module]) -> bool:
+        """Does anything in the program tell this sampler the epoch? A receiver that is not understood may be it."""
+        settings = self.settings
+        for module in group:
+            if "set_epoch" not in (self.program.text(module.path) or ""):
+                continue
+            for f in settings.functions(module):
+                for call in calls_in(self.program.body(f)):
+                    if callee_name(call) == "set_epoch" and self.may_tell(call, f, made):
+                        return True
+        return False
+
+    def may_tell(self, call: Expr, f: Function, made: Made) -> bool:
+        callee = call[2]
+        if callee[0] != "attr":
+            return True
+        receiver = callee[2]
+        ends = self.settings.origins.of(receiver, Frame(f))
+        if receiver[0] == "attr" and receiver[3] in ("sampler", "batch_sampler"):
+            loaders = [self.settings.loader_of(o) for o in self.settings.origins.of(receiver[2], Frame(f))]
+            if loaders and all(loaders):
+                ends = [x for loader in loaders if loader for x in self.samplers_of(loader)]
+        if not ends:
+            return True
+        for o in ends:
+            if self.is_made(o, made) or o.e[0] == UNKNOWN_NAME:
+                return True
+            if o.e[0] != "call":
+                return True
+            loader = self.settings.loader_of(o)
+            if loader is not None:
+                if any(self.is_made(x, made) for x in self.samplers_of(loader)):
+                    return True
+            elif not self.settings.made_by(o, "samplers"):
+                return True
+        return False
+
+
+def names_bound(t: Expr) -> list[str]:
+    if t[0] == "name":
+        return [t[2]]
+    if t[0] in ("tuple", "list"):
+        return [n for x in t[2] for n in names_bound(x)]
+    return []

@@ -1,0 +1,302 @@
+"""Do two abstract ranks run the same collectives in the same order on the groups they share?
+
+Both traces are walked together. A choice that is the same everywhere is taken the same way on both sides; where they
+differ, the walk notes the difference and tries to fall into step again: the remainder behind a guarded block is one and the
+same node on both sides when nothing in it depends on the rank.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .ranks_values import Value
+    from .traces import Node
+
+    Trail = Any  # linked pairs (mark node, earlier trail)
+
+MOST_PAIRS = 4000
+"""Pairs of nodes of one comparison; beyond, the rest counts as equal and `gave_up` is set."""
+DEEPEST = 220
+LOOK_AHEAD = 12
+
+
+class Difference:
+    """Where two ranks part. `kind`: "missing" (one side runs `node`, the other does not), "order" (each runs another step),
+    "leaves" (one side leaves the loop), "trips" (the loop has another length), "quits". `side` (0 or 1) is the one that runs
+    `node`, or that leaves. `marks` are the guards passed on either side, latest first."""
+
+    __slots__ = ("against", "kind", "loop", "marks", "node", "side")
+
+    def __init__(
+        self, kind: str, node: Node, side: int, marks: tuple[list[Node], list[Node]], against: Node, loop: Node | None
+    ) -> None:
+        self.kind = kind
+        self.node = node
+        self.side = side
+        self.marks = marks
+        self.against = against
+        self.loop = loop
+
+
+class Comparison:
+    """Compares two nodes of one table. `shared(node)` says whether both ranks take part in a step."""
+
+    def __init__(self, shared: Callable[[Node], bool]) -> None:
+        self.shared = shared
+        self.differences: list[Difference] = []
+        self.gave_up = False
+        self._pairs = 0
+        self._seen: set[Any] = set()
+        self._quiet = 0
+
+    def run(self, a: Node, b: Node) -> list[Difference]:
+        self.walk(a, b, {}, None, None, (), 0)
+        return self.differences
+
+    def equal(self, a: Node, b: Node, assume: dict[Value, bool], loops: Any, depth: int) -> bool:
+        """Whether two remainders agree, without noting anything."""
+        if a is b:
+            return True
+        inner = Comparison(self.shared)
+        inner._quiet = self._quiet + 1
+        inner._pairs = self._pairs
+        inner.walk(a, b, assume, None, None, loops, depth + 1)
+        self._pairs = inner._pairs
+        self.gave_up = self.gave_up or inner.gave_up
+        return not inner.differences
+
+    def step(self, node: Node, trail: Trail) -> tuple[Node, Trail]:
+        """The next step at or after `node`, over notes and over collectives that the two ranks do not share."""
+        while True:
+            if node.kind == "mark":
+                trail = (node, trail)
+            elif node.kind != "op" or self.shared(node):
+                return node, trail
+            node = node.next  # type: ignore[assignment]
+
+    def walk(
+        self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: tuple[Any, ...], depth: int
+    ) -> None:
+        while True:
+            if a is b or (self._quiet and self.differences):
+                return
+            a, ta = self.step(a, ta)
+            b, tb = self.step(b, tb)
+            if a is b:
+                return
+            self._pairs += 1
+            if self._pairs > MOST_PAIRS or depth > DEEPEST:
+                self.gave_up = True
+                return
+            if a.kind == "raise" or b.kind == "raise":
+                return  # the launcher ends a job one of whose ranks dies of an exception
+            if a.kind == "branch" or b.kind == "branch":
+                key = (a.id, b.id, frozenset(assume.items()))
+                if key in self._seen:
+                    return
+                self._seen.add(key)
+                self.choose(a, b, assume, ta, tb, loops, depth)
+                return
+            if a.kind == b.kind == "loop":
+                self.turns(a, b, assume, ta, tb, loops, depth)
+                a, b = a.next, b.next  # type: ignore[assignment]
+                continue
+            if a.kind == b.kind and a.kind in ("op", "call") and a.key == b.key:
+                a, b = a.next, b.next  # type: ignore[assignment]
+                continue
+            if a.kind == b.kind:
+                if a.kind in ("op", "call"):
+                    self.apart(a, b, assume, ta, tb, loops, depth)
+                return
+            self.apart(a, b, assume, ta, tb, loops, depth)
+            return
+
+    def choose(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
+        for side, node in ((0, a), (1, b)):
+            if node.kind == "branch" and node.key in assume:
+                taken: Any = node.next if assume[node.key] else node.other
+                if side == 0:
+                    self.walk(taken, b, assume, ta, tb, loops, depth + 1)
+                else:
+                    self.walk(a, taken, assume, ta, tb, loops, depth + 1)
+                return
+        guard = a.key if a.kind == "branch" else b.key
+        for truth in (True, False):
+            x: Any = (a.next if truth else a.other) if a.kind == "branch" and a.key == guard else a
+            y: Any = (b.next if truth else b.other) if b.kind == "branch" and b.key == guard else b
+            if x is not y:
+                self.walk(x, y, {**assume, guard: truth}, ta, tb, loops, depth + 1)
+
+    def turns(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
+        """Two loops: their bodies have to agree turn by turn, and so does the number of turns where it is known."""
+        mine, theirs = a.data[2], b.data[2]
+        if mine[0] in ("rc", "const") and theirs[0] in ("rc", "const") and mine != theirs and a.other and a.other.steps:
+            if self.body_steps(a):
+                self.note("trips", a, 0, ta, tb, b, a)
+                return
+        if a.other is not b.other:
+            # inside the loop nothing is assumed: a turn's choices are not those of the next
+            self.walk(a.other, b.other, {}, ta, tb, (*loops, (a, b)), depth + 1)  # type: ignore[arg-type]
+
+    def apart(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
+        """The two sides are out of step here: note it, and go on where they meet again."""
+        for side, one, other in ((0, a, b), (1, b, a)):
+            if other.kind == "again" and one.kind not in ("op", "call", "loop", "again"):
+                # one side is through with this turn, the other has left the loop
+                self.leaves(one, side, assume, ta, tb, loops, depth)
+                return
+        if "quit" in (a.kind, b.kind):
+            side = 0 if a.kind == "quit" else 1
+            rest = b if side == 0 else a
+            found = self.first(rest)
+            if found is not None:
+                self.note("quits", found, 1 - side, ta, tb, a if side == 0 else b, None)
+            return
+        best: tuple[int, int, Node] | None = None
+        for side, one, other in ((0, a, b), (1, b, a)):
+            skipped = 0
+            at: Node | None = one
+            while at is not None and at.kind in ("op", "call", "loop") and skipped < LOOK_AHEAD:
+                at = at.next
+                skipped += 1
+                if at is None:
+                    break
+                at, _ = self.step(at, None)
+                if self.same_step(at, other) and self.equal(at, other, assume, loops, depth):
+                    if best is None or skipped < best[0]:
+                        best = (skipped, side, at)
+                    break
+        if best is not None:
+            _, side, meeting = best
+            at = a if side == 0 else b
+            while at is not None and at is not meeting:
+                if at.kind in ("op", "call"):
+                    self.note("missing", at, side, ta, tb, b if side == 0 else a, None)
+                elif at.kind == "loop" and (found := self.first(at.other, inside=at)) is not None:
+                    self.note("missing", found, side, ta, tb, b if side == 0 else a, None)
+                at, _ = self.step(at.next, None)  # type: ignore[arg-type]
+            return
+        if a.kind in ("op", "call") and b.kind in ("op", "call"):
+            self.note("order", a, 0, ta, tb, b, None)
+            return
+        for side, one, other in ((0, a, b), (1, b, a)):
+            if one.kind in ("op", "call"):
+                if other.kind == "again" and self.left(one, loops):
+                    self.leaves(one, side, assume, ta, tb, loops, depth)
+                else:
+                    self.note("missing", one, side, ta, tb, other, None)
+                return
+        for side, one, other in ((0, a, b), (1, b, a)):
+            if one.kind == "loop":
+                if other.kind == "again" and self.left(one, loops):
+                    self.leaves(one, side, assume, ta, tb, loops, depth)
+                    return
+                found = self.first(one.other, inside=one)
+                if found is not None:
+                    self.note("missing", found, side, ta, tb, other, None)
+                return
+
+    def same_step(self, a: Node, b: Node) -> bool:
+        return a is b or a.kind == "branch" or b.kind == "branch" or (a.kind == b.kind and (a.kind == "loop" or a.key == b.key))
+
+    def left(self, node: Node, loops: Any) -> bool:
+        """Whether a step lies behind the innermost loop, not in it."""
+        if not loops:
+            return False
+        after = loops[-1][0].next, loops[-1][1].next
+        return any(x is not None and reaches(x, node) for x in after)
+
+    def leaves(self, one: Node, side: int, assume: Any, ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
+        if not loops:
+            return
+        pair = loops[-1]
+        if self.body_steps(pair[1 - side]) or self.body_steps(pair[side]):
+            self.note("leaves", one, side, ta, tb, pair[1 - side], pair[side])
+            return
+        # turns without collectives: only what comes after the loop has to agree
+        after = pair[1 - side].next
+        if side == 0:
+            self.walk(one, after, assume, ta, tb, loops[:-1], depth + 1)
+        else:
+            self.walk(after, one, assume, ta, tb, loops[:-1], depth + 1)
+
+    def body_steps(self, loop: Node) -> bool:
+        """Whether a turn of the loop runs a collective that both ranks share."""
+        seen = set()
+        stack = [loop.other]
+        after = loop.next
+        while stack:
+            n = stack.pop()
+            if n is None or n is after or n.id in seen or not n.steps:
+                continue
+            seen.add(n.id)
+            if n.kind == "call" or (n.kind == "op" and self.shared(n)):
+                return True
+            stack.append(n.next)
+            stack.append(n.other)
+        return False
+
+    def first(self, node: Node | None, inside: Node | None = None) -> Node | None:
+        """The nearest collective at or after a node (not behind the loop `inside`)."""
+        seen = set()
+        stack = [node]
+        while stack:
+            n = stack.pop()
+            if n is None or n.id in seen or not n.steps or (inside is not None and n is inside.next):
+                continue
+            seen.add(n.id)
+            if n.kind == "call" or (n.kind == "op" and self.shared(n)):
+                return n
+            stack.append(n.next)
+            stack.append(n.other)
+        return None
+
+    def note(self, kind: str, node: Node, side: int, ta: Trail, tb: Trail, against: Node, loop: Node | None) -> None:
+        self.differences.append(Difference(kind, node, side, (listed(ta), listed(tb)), against, loop))
+
+
+def listed(trail: Trail) -> list[Node]:
+    out = []
+    while trail is not None and len(out) < 200:
+        out.append(trail[0])
+        trail = trail[1]
+    return out
+
+
+def reaches(start: Node, node: Node) -> bool:
+    seen = set()
+    stack: list[Node | None] = [start]
+    while stack and len(seen) < 400:
+        n = stack.pop()
+        if n is node:
+            return True
+        if n is None or n.id in seen:
+            continue
+        seen.add(n.id)
+        stack.append(n.next)
+        stack.append(n.other)
+    return False
+
+
+def steps_from(node: Node, shared: Callable[[Node], bool], most: int = 5) -> list[str]:
+    """The names of the next collectives on the straight way from a node (the first way of each choice), for the report."""
+    out: list[str] = []
+    at: Node | None = node
+    hops = 0
+    while at is not None and len(out) < most and hops < 400:
+        hops += 1
+        if at.kind == "op" and shared(at):
+            out.append(at.data[0].name)
+        elif at.kind == "call":
+            out.append(f"{at.data[0].function.name}()" if at.data[0].function else "call")
+        elif at.kind == "loop" and at.other is not None and at.other.steps:
+            at = at.other
+            continue
+        elif at.kind == "branch" and at.other is not None and not (at.next is not None and at.next.steps):
+            at = at.other
+            continue
+        at = at.next
+    return out

@@ -1,0 +1,265 @@
+"""What happens to a model between its construction and its training: moved, wrapped, converted, given to an optimizer,
+loaded, clipped, called - in which order, through helper functions.
+
+A program is run abstractly from the functions that nothing calls down to those that wrap: every statement once, branches
+one after the other. What happens in one branch of an `if` never precedes what happens in the other (`apart`).
+"""
+
+from __future__ import annotations
+
+from ... import knowledge
+from ..program.model import walk_expr
+from ..program.program import callee_name
+from .settings_origins import Frame, Origins
+from .wrapping_trace import BYPASSED, CLIPPED, CONVERTED, ESCAPED, LOADED, OPTIMIZER, PLACED, WRAPPED, Event, Model, Trace, apart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..program.model import Expr, Function, Module
+    from ..program.program import Program
+
+__all__ = ["Early", "Event", "Model", "Order", "Wrapping"]
+
+UP, ROOTS = 3, 6
+"""Callers are followed this far up, and this many starting points are run for one function."""
+
+
+class Early:
+    """A wrap of a model that is not on its device yet. `moved` is the later move, or None where the wrap names devices
+    for a model that is known to be on the CPU."""
+
+    __slots__ = ("moved", "wrap")
+
+    def __init__(self, wrap: Event, moved: Event | None) -> None:
+        self.wrap = wrap
+        self.moved = moved
+
+
+class Order:
+    """Two events on one model in the wrong order: `first` happens before `second`."""
+
+    __slots__ = ("first", "second")
+
+    def __init__(self, first: Event, second: Event) -> None:
+        self.first = first
+        self.second = second
+
+
+class Wrapping:
+    def __init__(self, program: Program, options: Any = None) -> None:
+        self.program = program
+        self.options = options
+        self.origins = Origins(program)
+        self._traces: list[Trace] | None = None
+
+    # ------------------------------------------------------------------------------------------------- traces
+    def traces(self) -> list[Trace]:
+        """One run from each starting point that leads to a wrap."""
+        if self._traces is None:
+            self._traces = []
+            roots: dict[int, Function] = {}
+            for f in self.wrapping_functions():
+                for r in self.roots(f, UP):
+                    roots.setdefault(id(r), r)
+            for r in roots.values():
+                trace = Trace(self.program, self.origins)
+                trace.run(r)
+                self._traces.append(trace)
+        return self._traces
+
+    def wrapping_functions(self) -> Iterator[Function]:
+        """Functions that call a wrapper of models directly."""
+        names = {n.rpartition(".")[2] for n in knowledge.names("wraps_model")}
+        for module in list(self.program.modules.values()):
+            text = self.program.text(module.path) or ""
+            here = {n for n in names if n in text and n[:1].isalpha()}
+            if module.path in self.program.loaded_on_demand or not here:
+                continue
+            local = here | {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
+            for f in self.functions(module):
+                if any(callee_name(c) in local and self.wraps(c, f) for c in self.calls(f)):
+                    yield f
+
+    def functions(self, module: Module) -> Iterator[Function]:
+        yield self.program.main(module)
+        for f in module.all_functions():
+            yield from self.program.with_nested(f)
+
+    def calls(self, f: Function) -> Iterator[Expr]:
+        from ..program.model import calls_in
+
+        return calls_in(self.program.body(f))
+
+    def wraps(self, call: Expr, f: Function) -> bool:
+        name = self.program.qualified(call[2], self.program.scope(f))
+        row = knowledge.api(name) if name else None
+        return row is not None and row.kind == "wraps_model"
+
+    def roots(self, f: Function, up: int) -> list[Function]:
+        """Where to start so that the function is met the way the program runs it."""
+        if f.name == "<module>":
+            return [f]
+        callers = [g for g, _ in self.program.callers(f) if g is not f] if up else []
+        if f.name != "__init__" and f.owner is not None and not callers and up:
+            init = f.owner.methods.get("__init__")
+            if init is not None and self.mentions(init, f):
+                callers = [init]
+        out: list[Function] = []
+        for g in callers:
+            for r in self.roots(g, up - 1):
+                if r not in out:
+                    out.append(r)
+        return out[:ROOTS] or [f]
+
+    def mentions(self, g: Function, f: Function) -> bool:
+        return any(f in self.program.targets(c, self.program.scope(g)) for c in self.calls(g) if callee_name(c) == f.name)
+
+    # ------------------------------------------------------------------------------------------------ answers
+    def early(self) -> list[Early]:
+        """DDP around a model that is moved to its GPU only afterwards, or never."""
+        found: dict[tuple[str, int], Early] = {}
+        fine: set[tuple[str, int]] = set()
+        for trace in self.traces():
+            for w in trace.of_kind(WRAPPED):
+                if w.family != "ddp" or trace.default_device:
+                    continue
+                verdict = self.verdict_early(trace, w)
+                if verdict is None:
+                    fine.add(w.key)
+                else:
+                    found.setdefault(w.key, verdict)
+        return [v for k, v in sorted(found.items()) if k not in fine]
+
+    def verdict_early(self, trace: Trace, w: Event) -> Early | None:
+        before = [e for e in trace.on(w.model) if e.order < w.order and not apart(e.path, w.path)]
+        if w.model.placed_when_made or any(e.kind == PLACED and e.device != "cpu" for e in before):
+            return None
+        escaped = any(e.kind == ESCAPED for e in before)
+        result = w.result
+        later = [
+            e
+            for e in trace.on(w.model, result)
+            if e.order > w.order and e.kind == PLACED and e.device == "gpu" and not apart(e.path, w.path)
+        ]
+        devices = self.names_devices(w)
+        if later and not (escaped and devices):
+            return Early(w, later[0])
+        if devices and not escaped and w.model.known:
+            return Early(w, None)
+        return None
+
+    def names_devices(self, w: Event) -> bool:
+        """`device_ids=[local_rank]` without a way to be None."""
+        for k, v in w.call[4]:
+            if k == "device_ids":
+                ends = self.origins.of(v, Frame(w.function))
+                return bool(ends) and all(o.e[0] == "list" and o.e[2] for o in ends)
+        return False
+
+    def orders(self, first: str, second: str) -> list[Order]:
+        """Pairs of events of these kinds on one model, first before second on some path; never judged the other way
+        round by another run of the same lines."""
+        out: dict[tuple[Any, Any], Order] = {}
+        for trace in self.traces():
+            for b in trace.of_kind(second):
+                for a in trace.on(b.model, b.result):
+                    if a.kind == first and a.order < b.order and not apart(a.path, b.path):
+                        out.setdefault((a.key, b.key), Order(a, b))
+        return [v for _, v in sorted(out.items(), key=lambda kv: kv[0])]
+
+    def stale_optimizers(self) -> list[Order]:
+        """An optimizer over parameters that sharding replaces afterwards."""
+        out = []
+        for order in self.orders(OPTIMIZER, WRAPPED):
+            w = order.second
+            if w.family == "fsdp2" or (w.family == "fsdp1" and not self.keeps_parameters(w)):
+                out.append(order)
+        return out
+
+    def keeps_parameters(self, w: Event) -> bool:
+        """FSDP1 with use_orig_params=True, or with settings that cannot be seen."""
+        for k, v in w.call[4]:
+            if k is None:
+                return True
+            if k == "use_orig_params":
+                return not all(o.e[0] == "const" and o.e[2] is False for o in self.origins.of(v, Frame(w.function)))
+        return False
+
+    def late_conversions(self) -> list[Order]:
+        """SyncBatchNorm conversion of a model that DDP has wrapped already."""
+        out = []
+        for trace in self.traces():
+            for c in trace.of_kind(CONVERTED):
+                for w in trace.of_kind(WRAPPED):
+                    if w.family == "ddp" and w.order < c.order and not apart(w.path, c.path):
+                        if c.model is w.result or (c.model is w.model and c.model is not None):
+                            out.append(Order(w, c))
+        return unique(out)
+
+    def shard_clips(self) -> list[Order]:
+        """torch's clip_grad_norm_ on the parameters of an FSDP1 model."""
+        out = []
+        for trace in self.traces():
+            for c in trace.of_kind(CLIPPED):
+                for w in trace.of_kind(WRAPPED):
+                    if w.family == "fsdp1" and c.model is w.result and w.order < c.order and not apart(w.path, c.path):
+                        if not self.unsharded(w) and not guarded(c, w):
+                            out.append(Order(w, c))
+        return unique(out)
+
+    def unsharded(self, w: Event) -> bool:
+        """NO_SHARD keeps whole gradients; a strategy that cannot be seen may be that one."""
+        for k, v in w.call[4]:
+            if k is None:
+                return True
+            if k == "sharding_strategy":
+                return not all(
+                    o.e[0] == "attr" and o.e[3] != "NO_SHARD" for o in self.origins.of(v, Frame(w.function))
+                )
+        return False
+
+    def bypasses(self) -> list[Order]:
+        """A training forward through `.module` of a wrapped model: (wrap, forward)."""
+        out = []
+        for trace in self.traces():
+            for c in trace.of_kind(BYPASSED):
+                for w in trace.of_kind(WRAPPED):
+                    if w.model is c.model and w.family in ("ddp", "fsdp1") and w.order < c.order:
+                        if not apart(w.path, c.path) and not any(
+                            e.kind == "forward" and e.function is c.function for e in trace.on(w.result)
+                        ):
+                            out.append(Order(w, c))
+        return unique(out)
+
+
+def unique(orders: list[Order]) -> list[Order]:
+    seen: dict[tuple[str, int], Order] = {}
+    for o in orders:
+        seen.setdefault(o.second.key, o)
+    return [v for _, v in sorted(seen.items())]
+
+
+def guarded(event: Event, wrap: Event) -> bool:
+    """Is the event under a test that the wrap is not under, and that may tell kinds of models apart?"""
+    known = {c[0] for c in wrap.path}
+    for text, _, test in event.path:
+        if text in known or test is None:
+            continue
+        if any(x[0] == "call" for x in walk_expr(test)) or not measures(test):
+            return True
+    return False
+
+
+def measures(test: Expr) -> bool:
+    """A test of a number or of None (`max_norm > 0`, `step % n == 0`, `clip is not None`) says nothing about the model."""
+    if test[0] == "bool":
+        return all(measures(x) for x in test[3])
+    if test[0] == "unary":
+        return measures(test[3])
+    return bool(test[0] in ("cmp", "bin") and not any(isinstance(x[2], str) for x in walk_expr(test) if x[0] == "const"))
+
+
+__all__ += ["CONVERTED", "LOADED", "OPTIMIZER", "PLACED", "WRAPPED"]

@@ -1,0 +1,651 @@
+"""An abstract run of a program that follows models: see `wrapping`."""
+
+from __future__ import annotations
+
+from ... import knowledge
+from ..program.model import walk_expr
+from ..program.program import callee_name
+from .settings_origins import Frame, Origins
+from .wrapping_device import device_kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..program.model import Block, Class, Expr, Function, Stmt
+    from ..program.program import Program
+
+    Path = tuple[tuple[str, bool, Expr | None], ...]
+    Values = tuple[Any, ...]
+
+PLACED, WRAPPED, OPTIMIZER, CONVERTED, LOADED = "placed", "wrapped", "optimizer", "converted", "loaded"
+CLIPPED, FORWARD, BYPASSED, ESCAPED = "clipped", "forward", "bypassed", "escaped"
+
+DEPTH = 5
+STEPS = 4000
+"""Statements that one run may take; beyond it the rest stays unseen."""
+ALTERNATIVES = 6
+
+
+class Model:
+    """One module as far as the program can tell them apart. `known`: made where we can see it, on the CPU.
+    `inner` is the wrapped module, `parent` the module it is an attribute of."""
+
+    __slots__ = ("cls", "inner", "known", "members", "parent", "path", "placed_when_made", "raw_of")
+
+    def __init__(self, known: bool = False, placed: bool = False, cls: Class | None = None, path: Path = ()) -> None:
+        self.known = known
+        self.placed_when_made = placed
+        self.cls = cls
+        self.inner: Model | None = None
+        self.parent: Model | None = None
+        self.raw_of: Model | None = None
+        self.path = path
+        self.members: dict[str, Model] = {}
+
+
+class Instance:
+    """An object of a project class that is no module: a trainer with its attributes."""
+
+    __slots__ = ("attributes", "cls", "seen")
+
+    def __init__(self, cls: Class, seen: bool) -> None:
+        self.cls = cls
+        self.seen = seen
+        self.attributes: dict[str, Values] = {}
+
+
+class Parameters:
+    """`model.parameters()` and what is selected from it."""
+
+    __slots__ = ("models",)
+
+    def __init__(self, models: tuple[Model, ...]) -> None:
+        self.models = models
+
+
+class Several:
+    """A tuple or list of values."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Values]) -> None:
+        self.items = items
+
+
+class Event:
+    __slots__ = ("call", "device", "family", "function", "kind", "model", "order", "path", "result")
+
+    def __init__(self, kind: str, model: Model, call: Expr, function: Function, path: Path, order: int) -> None:
+        self.kind = kind
+        self.model = model
+        self.call = call
+        self.function = function
+        self.path = path
+        self.order = order
+        self.device = ""
+        self.family = ""
+        self.result: Model | None = None
+
+    @property
+    def pos(self) -> int:
+        return self.call[1]  # type: ignore[no-any-return]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.function.module.path, self.pos)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.device or self.family} at {self.function.module.path}:{self.pos >> 44}>"
+
+
+class Trace:
+    def __init__(self, program: Program, origins: Origins) -> None:
+        self.program = program
+        self.origins = origins
+        self.events: list[Event] = []
+        self.default_device = False
+        self._steps = 0
+        self._stack: list[Function] = []
+        self._path: Path = ()
+        self._on_device = 0
+        self._no_grad = 0
+
+    # ------------------------------------------------------------------------------------------------- asking
+    def of_kind(self, kind: str) -> list[Event]:
+        return [e for e in self.events if e.kind == kind]
+
+    def on(self, *models: Model | None) -> list[Event]:
+        """Events on these models, or on what they are part of."""
+        wanted: set[int] = set()
+        for m in models:
+            while m is not None and id(m) not in wanted:
+                wanted.add(id(m))
+                m = m.parent
+        return [e for e in self.events if id(e.model) in wanted]
+
+    # ------------------------------------------------------------------------------------------------ running
+    def run(self, root: Function) -> None:
+        env: dict[str, Values] = {}
+        if root.owner is not None and root.is_method and root.params:
+            env[root.params[0][0]] = (self.instance(root.owner, seen=root.name == "__init__"),)
+        self.function(root, env)
+
+    def instance(self, cls: Class, seen: bool) -> Any:
+        if self.is_module(cls):
+            return Model(cls=cls)
+        return Instance(cls, seen)
+
+    def is_module(self, cls: Class) -> bool:
+        return "torch.nn.Module" in self.program.bases(cls)[1]
+
+    def function(self, f: Function, env: dict[str, Values]) -> Values:
+        self._stack.append(f)
+        before = self._path
+        returned: list[Any] = []
+        try:
+            self.block(self.program.body(f), env, f, returned)
+        finally:
+            self._stack.pop()
+            self._path = before
+        return distinct(returned)
+
+    def block(self, block: Block, env: dict[str, Values], f: Function, returned: list[Any]) -> bool:
+        """Runs the statements; True when none of them lets the run go on behind the block."""
+        for s in block:
+            self._steps += 1
+            if self._steps > STEPS:
+                return True
+            if self.statement(s, env, f, returned):
+                return True
+        return False
+
+    def statement(self, s: Stmt, env: dict[str, Values], f: Function, returned: list[Any]) -> bool:
+        kind = s[0]
+        if kind == "assign":
+            value = self.value(s[3], env, f)
+            for t in s[2]:
+                self.bind(t, value, env, f)
+        elif kind == "ann":
+            if s[4]:
+                self.bind(s[2], self.value(s[4], env, f), env, f)
+        elif kind in ("expr", "aug", "assert", "del"):
+            for e in s[2:]:
+                if isinstance(e, tuple) and e and isinstance(e[0], str):
+                    self.value(e, env, f)
+        elif kind == "return":
+            if s[2]:
+                returned += self.value(s[2], env, f)
+            return True
+        elif kind == "if":
+            return self.branch(s, env, f, returned)
+        elif kind in ("for", "while"):
+            self.value(s[3] if kind == "for" else s[2], env, f)
+            body, other = (s[4], s[5]) if kind == "for" else (s[3], s[4])
+            before = self._path
+            self.block(body, env, f, returned)
+            self._path = before
+            self.block(other, env, f, returned)
+        elif kind == "with":
+            return self.entered(s, env, f, returned)
+        elif kind == "try":
+            ended = self.block(s[2], env, f, returned)
+            for i, h in enumerate(s[3]):
+                before = self._path
+                self._path = (*before, (f"except {s[1]} {i}", True, None))
+                self.block(h[2], env, f, returned)
+                self._path = before
+            if not ended:
+                self.block(s[4], env, f, returned)
+            self.block(s[5], env, f, returned)
+            return ended and not s[3]
+        elif kind == "match":
+            before = self._path
+            for i, (_, _, case) in enumerate(s[3]):
+                self._path = (*before, *((f"case {s[1]} {j}", j == i, None) for j in range(i + 1)))
+                self.block(case, env, f, returned)
+            self._path = before
+        elif kind in ("raise", "break", "continue"):
+            return True
+        return False
+
+    def branch(self, s: Stmt, env: dict[str, Values], f: Function, returned: list[Any]) -> bool:
+        self.value(s[2], env, f)
+        text, truth = condition(s[2])
+        before = self._path
+        then, other = dict(env), dict(env)
+        self._path = (*before, (text, truth, s[2]))
+        ends_then = self.block(s[3], then, f, returned)
+        self._path = (*before, (text, not truth, s[2]))
+        ends_other = self.block(s[4], other, f, returned)
+        self._path = before
+        env.clear()
+        if ends_then and ends_other:
+            env.update(then)
+            return True
+        if ends_then:
+            env.update(other)
+            self._path = (*before, (text, not truth, s[2]))
+        elif ends_other:
+            env.update(then)
+            self._path = (*before, (text, truth, s[2]))
+        else:
+            for k in {**then, **other}:
+                env[k] = distinct((*then.get(k, ()), *other.get(k, ())))
+        return False
+
+    def entered(self, s: Stmt, env: dict[str, Values], f: Function, returned: list[Any]) -> bool:
+        on_device = no_grad = 0
+        for context, target in s[2]:
+            value = self.value(context, env, f)
+            if target:
+                self.bind(target, value, env, f)
+            name = self.qualified(context[2], f) if context[0] == "call" else ""
+            if name in knowledge.loader("device_contexts"):
+                on_device += 1
+            if name in knowledge.loader("no_grad_contexts"):
+                no_grad += 1
+        self._on_device += on_device
+        self._no_grad += no_grad
+        ended = self.block(s[3], env, f, returned)
+        self._on_device -= on_device
+        self._no_grad -= no_grad
+        return ended
+
+    def bind(self, t: Expr, value: Values, env: dict[str, Values], f: Function) -> None:
+        if t[0] == "name":
+            env[t[2]] = value
+        elif t[0] == "attr":
+            for owner in self.value(t[2], env, f):
+                if isinstance(owner, Instance):
+                    owner.attributes[t[3]] = value
+                elif isinstance(owner, Model):
+                    for v in value:
+                        if isinstance(v, Model) and v is not owner:
+                            if v.parent is None:
+                                v.parent = owner
+                            owner.members[t[3]] = v
+        elif t[0] in ("tuple", "list"):
+            for i, x in enumerate(t[2]):
+                items = [v.items[i] for v in value if isinstance(v, Several) and i < len(v.items)]
+                self.bind(x, distinct([y for it in items for y in it]), env, f)
+
+    # ------------------------------------------------------------------------------------------------- values
+    def value(self, e: Expr, env: dict[str, Values], f: Function) -> Values:
+        kind = e[0]
+        if kind == "name":
+            if e[2] in env:
+                return env[e[2]]
+            return ()
+        if kind == "attr":
+            return self.attribute(e, env, f)
+        if kind == "call":
+            return self.call(e, env, f)
+        if kind == "ifexp":
+            self.value(e[2], env, f)
+            text, truth = condition(e[2])
+            before = self._path
+            self._path = (*before, (text, truth, e[2]))
+            then = self.value(e[3], env, f)
+            self._path = (*before, (text, not truth, e[2]))
+            other = self.value(e[4], env, f)
+            self._path = before
+            return distinct((*then, *other))
+        if kind in ("tuple", "list"):
+            return (Several([self.value(x, env, f) for x in e[2]]),)
+        if kind == "bool":
+            return distinct([v for x in e[3] for v in self.value(x, env, f)])
+        if kind == "walrus":
+            value = self.value(e[3], env, f)
+            self.bind(e[2], value, env, f)
+            return value
+        if kind == "comp":
+            models: list[Model] = []
+            for g in e[4]:
+                got = self.value(g[1], env, f)
+                models += parameters_in(got)
+                self.bind(g[0], (Parameters(tuple(parameters_in(got))),) if parameters_in(got) else (), env, f)
+            self.value(e[3], env, f) if e[3][0] != "tuple" or e[2] != "dict" else None
+            return (Parameters(tuple(models)),) if models else ()
+        if kind == "dict":
+            models = [m for v in e[3] for m in parameters_in(self.value(v, env, f))]
+            return (Parameters(tuple(models)),) if models else ()
+        if kind in ("await", "star"):
+            return self.value(e[2], env, f) if e[2] else ()
+        if kind == "sub":
+            base = self.value(e[2], env, f)
+            if e[3][0] == "const" and isinstance(e[3][2], int):
+                return distinct(
+                    [x for v in base if isinstance(v, Several) and -1 < e[3][2] < len(v.items) for x in v.items[e[3][2]]]
+                )
+            return ()
+        for x in walk_expr(e):  # arithmetic, f-strings, ...: calls inside still happen
+            if x is not e and x[0] == "call":
+                self.value(x, env, f)
+                break
+        return ()
+
+    def attribute(self, e: Expr, env: dict[str, Values], f: Function) -> Values:
+        out: list[Any] = []
+        for owner in self.value(e[2], env, f):
+            if isinstance(owner, Instance):
+                got = owner.attributes.get(e[3])
+                if got is None and not owner.seen:
+                    got = self.unseen_attribute(owner, e[3])
+                out += got or ()
+            elif isinstance(owner, Model):
+                if e[3] == "module" and owner.inner is not None:
+                    out.append(owner.inner)
+                    owner.inner.raw_of = owner
+                elif e[3] in owner.members:
+                    out.append(owner.members[e[3]])
+                elif owner.inner is None:
+                    part = Model(known=False, path=self._path)
+                    part.parent = owner
+                    owner.members[e[3]] = part
+                    out.append(part)
+        return distinct(out)
+
+    def unseen_attribute(self, owner: Instance, name: str) -> Values:
+        """An attribute set by code that this run did not meet: a model that may be anywhere."""
+        assigned = self.program.attribute(owner.cls, name)
+        model = Model(placed=any(has_placement(v) for v, _ in assigned) or self.placed_elsewhere(owner.cls, name))
+        owner.attributes[name] = (model,)
+        return (model,)
+
+    def placed_elsewhere(self, cls: Class, name: str) -> bool:
+        for method in cls.methods.values():
+            if method in self._stack:
+                continue
+            for x in self.program.expressions(method):
+                if x[0] == "call" and x[2][0] == "attr" and x[2][3] in knowledge.loader("placement_methods"):
+                    base = x[2][2]
+                    if base[0] == "attr" and base[3] == name:
+                        return True
+        return False
+
+    def qualified(self, e: Expr, f: Function) -> str:
+        return self.program.qualified(e, self.program.scope(f)) or ""
+
+    # -------------------------------------------------------------------------------------------------- calls
+    def call(self, e: Expr, env: dict[str, Values], f: Function) -> Values:
+        callee = e[2]
+        method = callee[3] if callee[0] == "attr" else ""
+        receiver = self.value(callee[2], env, f) if method else ()
+        models = [m for m in receiver if isinstance(m, Model)]
+        if models:
+            known = self.method_of_model(e, method, models, env, f)
+            if known is not None:
+                return known
+        arguments = [self.value(a, env, f) for a in e[3]]
+        keywords = {k: self.value(v, env, f) for k, v in e[4]}
+        name = self.qualified(callee, f)
+        if name:
+            known = self.external(e, name, arguments, keywords, f)
+            if known is not None:
+                return known
+        for owner in receiver:
+            if isinstance(owner, Instance):
+                target = self.program.method(owner.cls, method)
+                if target is not None:
+                    return self.enter(target, e, arguments, keywords, owner, f)
+        if callee[0] == "name":
+            called = [m for m in env.get(callee[2], ()) if isinstance(m, Model)]
+            if called:
+                self.forward(e, called, f)
+                return ()
+        return self.project_call(e, arguments, keywords, models, f)
+
+    def project_call(
+        self, e: Expr, arguments: list[Values], keywords: dict[str | None, Values], receiver: list[Model], f: Function
+    ) -> Values:
+        out: list[Any] = []
+        entered = False
+        for x in self.program.entities(e[2], self.program.scope(f)):
+            if x[0] == "class":
+                cls = x[1]
+                init = self.program.method(cls, "__init__")
+                if self.is_module(cls):
+                    out.append(self.new_model(e, cls, init, f))
+                    self.escape(arguments, keywords, e, f)
+                else:
+                    made = Instance(cls, True)
+                    if init is not None:
+                        self.enter(init, e, arguments, keywords, made, f)
+                    out.append(made)
+                entered = True
+            elif x[0] in ("func", "method"):
+                target = x[1]
+                me = None
+                if x[0] == "method" and e[2][0] == "attr" and e[2][2][0] == "name" and e[2][2][2] != "self":
+                    me = self.instance(target.owner, seen=False) if target.owner else None
+                out += self.enter(target, e, arguments, keywords, me, f)
+                entered = True
+        if not entered:
+            self.escape(arguments, keywords, e, f)
+        return distinct(out)
+
+    def new_model(self, e: Expr, cls: Class, init: Function | None, f: Function) -> Model:
+        placed = bool(self._on_device) or any(
+            (k and "device" in k) or (k is None) for k, _ in e[4]
+        ) or any(device_kind(a, Frame(f), self.origins) in ("gpu", "device") for a in e[3])
+        if init is not None and not placed:
+            placed = any(
+                x[0] == "call" and x[2][0] == "attr" and x[2][3] in knowledge.loader("placement_methods")
+                for x in self.program.expressions(init)
+            )
+        return Model(known=not placed, placed=placed, cls=cls, path=self._path)
+
+    def enter(
+        self,
+        target: Function,
+        e: Expr,
+        arguments: list[Values],
+        keywords: dict[str | None, Values],
+        me: Any,
+        f: Function,
+    ) -> Values:
+        """Runs a project function with the values that the call passes."""
+        if target in self._stack or len(self._stack) >= DEPTH or target.is_generator:
+            self.escape(arguments, keywords, e, f)
+            return ()
+        inner: dict[str, Values] = {}
+        params = [p for p in target.params if p[1] == "pos"]
+        if target.is_method and params:
+            inner[params[0][0]] = (me,) if me is not None else ()
+            if me is None and target.owner is not None:
+                inner[params[0][0]] = (self.instance(target.owner, seen=False),)
+            params = params[1:]
+        for p, v in zip(params, arguments):
+            inner[p[0]] = v
+        for k, v in keywords.items():
+            if k is not None:
+                inner[k] = v
+        return self.function(target, inner)
+
+    def escape(self, arguments: list[Values], keywords: dict[str | None, Values], e: Expr, f: Function) -> None:
+        if callee_name(e) in ("print", "len", "isinstance", "hasattr", "getattr", "type", "str", "id"):
+            return
+        for v in (*arguments, *keywords.values()):
+            for m in models_in(v):
+                self.event(ESCAPED, m, e, f)
+
+    def event(self, kind: str, model: Model, e: Expr, f: Function) -> Event:
+        made = Event(kind, model, e, f, self._path, len(self.events))
+        self.events.append(made)
+        return made
+
+    # ------------------------------------------------------------------------------------------- known calls
+    def method_of_model(
+        self, e: Expr, method: str, models: list[Model], env: dict[str, Values], f: Function
+    ) -> Values | None:
+        if method in knowledge.loader("placement_methods"):
+            device = self.placement(e, method, f)
+            if device:
+                for m in models:
+                    self.event(PLACED, m, e, f).device = device
+            return tuple(models)
+        if method in knowledge.loader("module_methods"):
+            return tuple(models)
+        if method in ("parameters", "named_parameters"):
+            return (Parameters(tuple(models)),)
+        if method == "load_state_dict":
+            for m in models:
+                self.event(LOADED, m, e, f)
+            return ()
+        own = [m for m in models if m.cls is not None and self.program.method(m.cls, method)]
+        if own and method != "forward":
+            target = self.program.method(own[0].cls, method)  # type: ignore[arg-type]
+            if target is not None and not target.is_generator:
+                arguments = [self.value(a, env, f) for a in e[3]]
+                keywords = {k: self.value(v, env, f) for k, v in e[4]}
+                self.forward(e, [m for m in models if m.raw_of], f)
+                return self.enter(target, e, arguments, keywords, own[0], f)
+        for a in (*e[3], *(v for _, v in e[4])):
+            self.value(a, env, f)
+        if e[2][0] == "attr" and (method == "module" or e[2][3] == "forward"):
+            called = [m for m in self.attribute(e[2], env, f) if isinstance(m, Model)] if method == "module" else models
+            self.forward(e, called, f)
+            return ()
+        called = [m for m in self.attribute(e[2], env, f) if isinstance(m, Model)] if method else []
+        members = [m for m in called if any(m is x.members.get(method) for x in models) and m.inner is not None]
+        if members:
+            self.forward(e, members, f)
+        return ()
+
+    def forward(self, e: Expr, models: list[Model], f: Function) -> None:
+        for m in models:
+            if m.raw_of is not None and not self._no_grad:
+                self.event(BYPASSED, m, e, f)
+            elif m.inner is not None:
+                self.event(FORWARD, m, e, f)
+
+    def placement(self, e: Expr, method: str, f: Function) -> str:
+        """"gpu", "cpu", "device" (somewhere), or "" when the call changes only the type."""
+        if method != "to":
+            return "cpu" if method == "cpu" else "gpu"
+        kinds = [device_kind(a, Frame(f), self.origins) for a in e[3][:1]]
+        kinds += [device_kind(v, Frame(f), self.origins) for k, v in e[4] if k == "device"]
+        for k in kinds:
+            if k:
+                return k
+        return ""
+
+    def external(
+        self, e: Expr, name: str, arguments: list[Values], keywords: dict[str | None, Values], f: Function
+    ) -> Values | None:
+        row = knowledge.api(name)
+        models = [m for v in arguments[:1] for m in models_in(v)]
+        if not models:
+            models = [m for k in ("module", "model") for m in models_in(keywords.get(k, ()))]
+        if row is not None and row.kind == "wraps_model":
+            return self.wrap(e, row, models, f)
+        if name in knowledge.loader("device_defaults"):
+            self.default_device = True
+            return ()
+        if name in knowledge.loader("returns_module"):
+            return tuple(models)
+        if name in knowledge.loader("gradient_clips"):
+            for m in parameters_in(arguments[0] if arguments else keywords.get("parameters", ())):
+                self.event(CLIPPED, m, e, f)
+            return ()
+        if name.startswith("torch.optim.") and name.rpartition(".")[2][:1].isupper():
+            given = arguments[0] if arguments else keywords.get("params", ())
+            for m in dict.fromkeys(parameters_in(given)):
+                self.event(OPTIMIZER, m, e, f)
+            return ()
+        if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
+            placed = bool(self._on_device) or any(k == "device" or k is None for k, _ in e[4])
+            return (Model(known=not placed, placed=placed, path=self._path),)
+        if name.startswith("builtins."):
+            if name in ("builtins.list", "builtins.tuple", "builtins.filter", "builtins.sorted", "builtins.iter"):
+                found = [m for v in arguments for m in parameters_in(v)]
+                return (Parameters(tuple(found)),) if found else ()
+            return ()
+        if name.startswith("torch."):
+            return ()
+        return None
+
+    def wrap(self, e: Expr, row: Any, models: list[Model], f: Function) -> Values:
+        if row.family == "syncbn":
+            for m in models:
+                self.event(CONVERTED, m, e, f)
+            return tuple(models)
+        out = []
+        if not models and e[3] and e[3][0][0] in ("name", "attr"):
+            models = [Model(path=self._path)]
+            self.remember(e[3][0], models[0])
+        for m in models or [Model(path=self._path)]:
+            w = self.event(WRAPPED, m, e, f)
+            w.family = row.family
+            if row.family == "fsdp2":  # fully_shard works in place
+                out.append(m)
+                continue
+            result = Model(path=self._path)
+            result.inner = m
+            w.result = result
+            out.append(result)
+        return tuple(out)
+
+    def remember(self, e: Expr, model: Model) -> None:
+        """An unknown model met for the first time keeps its identity under its name."""
+
+
+def models_in(values: Any) -> list[Model]:
+    out = []
+    for v in values or ():
+        if isinstance(v, Model):
+            out.append(v)
+        elif isinstance(v, Several):
+            out += [m for x in v.items for m in models_in(x)]
+    return out
+
+
+def parameters_in(values: Any) -> list[Model]:
+    out = []
+    for v in values or ():
+        if isinstance(v, Parameters):
+            out += v.models
+        elif isinstance(v, Several):
+            out += [m for x in v.items for m in parameters_in(x)]
+    return out
+
+
+def has_placement(e: Expr) -> bool:
+    return any(
+        x[0] == "call" and x[2][0] == "attr" and x[2][3] in knowledge.loader("placement_methods") for x in walk_expr(e)
+    )
+
+
+def distinct(values: Any) -> Values:
+    out: list[Any] = []
+    for v in values:
+        if not any(v is x for x in out):
+            out.append(v)
+    return tuple(out[:ALTERNATIVES])
+
+
+def condition(test: Expr) -> tuple[str, bool]:
+    """A text for the test and the truth of it under which the branch runs: `not x` is `x` with the other truth."""
+    truth = True
+    while test[0] == "unary" and test[2] == "not":
+        test, truth = test[3], not truth
+    if test[0] == "cmp" and len(test[2]) == 1 and test[2][0] in ("!=", "is not", "not in"):
+        flipped = {"!=": "==", "is not": "is", "not in": "in"}[test[2][0]]
+        test, truth = ("cmp", test[1], (flipped,), test[3]), not truth
+    return shape(test), truth
+
+
+def shape(e: Any) -> str:
+    """The expression as text without positions."""
+    if not isinstance(e, tuple):
+        return repr(e)
+    if len(e) > 1 and isinstance(e[0], str) and isinstance(e[1], int) and e[1] > 1 << 40:
+        return "(" + " ".join([e[0], *(shape(x) for x in e[2:])]) + ")"
+    return "(" + " ".join(shape(x) for x in e) + ")"
+
+
+def apart(a: Path, b: Path) -> bool:
+    """Do two paths exclude each other: the same test once true, once false?"""
+    truths = {text: truth for text, truth, _ in a}
+    return any(text in truths and truths[text] != truth for text, truth, _ in b)
