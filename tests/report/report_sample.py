@@ -223,7 +223,7 @@ IN_NOTEBOOK = Finding(
 )
 
 SYNTAX = Finding(
-    "TV001",
+    "TV003",
     "syntax-error",
     ERROR,
     CERTAIN,
@@ -245,7 +245,7 @@ total_loss += loss  # error: [{name}]
 
 
 def _rule(code: str, name: str, family: str, severity: str, summary: Text) -> RuleInfo:
-    return RuleInfo(code, name, family, severity, LIKELY, summary, PAGE.format(name=name))
+    return RuleInfo(code, name, family, severity, LIKELY, summary, lambda: PAGE.format(name=name))
 
 
 RULES = {

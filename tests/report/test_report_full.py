@@ -169,4 +169,4 @@ def test_unknown_format_is_the_users_mistake() -> None:
 def test_finding_without_a_rule_speaks_for_itself() -> None:
     rule = sample.report().rule(sample.SYNTAX)
     assert isinstance(rule, RuleInfo)
-    assert (rule.code, rule.family, rule.severity) == ("TV001", "check", ERROR)
+    assert (rule.code, rule.family, rule.severity) == ("TV003", "check", ERROR)

@@ -153,7 +153,7 @@ class Options:
                 raise TypeError(f"no setting is called {name}")
             setattr(self, name, tuple(value) if isinstance(value, list) else value)
 
-    def analysis_key(self) -> tuple[Any, ...]:
+    def fingerprint(self) -> tuple[Any, ...]:
         """All that decides which findings there are before severity, baseline and the like: part of a cache's key."""
         shown_only = ("baseline", "cache_dir", "confidence", "jobs", "lang", "no_cache", "output", "output_format",
                       "per_file_ignores", "severity", "strict")  # fmt: skip
@@ -240,18 +240,16 @@ def _has_table(data: bytes) -> bool:
     import re
 
     torchvet, tool = rb"""["']?torchvet\b""", rb"""["']?tool["']?\s*\.\s*"""
-    table = rb"^[ \t]*(?:\[\s*%b%b|%b%b|%b[\"']?\s*[.=])" % (tool, torchvet, tool, torchvet, torchvet)
+    table = rb"^(?:\xef\xbb\xbf)?[ \t]*(?:\[\s*%b%b|%b%b|%b[\"']?\s*[.=])" % (tool, torchvet, tool, torchvet, torchvet)
     return bool(re.search(table, data, re.MULTILINE))
 
 
 def _apply_file(options: Options, path: str, data: bytes) -> None:
     text = data.decode("utf-8-sig", "replace")
-    table = _parse(text, path)
+    table: Any = _parse(text, path)
     if os.path.basename(path) == "pyproject.toml":
         table = table.get("tool", {})
-        table = table.get("torchvet") if isinstance(table, dict) else None
-        if table is None:
-            return
+        table = table.get("torchvet", {}) if isinstance(table, dict) else {}
         if not isinstance(table, dict):
             raise _at(text, path, (), Text("tool.torchvet must be a table", "tool.torchvet 必须是一个表"))
     folder = os.path.dirname(path)
@@ -277,7 +275,8 @@ def _parse(text: str, path: str) -> dict[str, Any]:
     except ImportError:  # Python 3.10
         import tomli as tomllib
     try:
-        return tomllib.loads(text)
+        table: dict[str, Any] = tomllib.loads(text)
+        return table
     except tomllib.TOMLDecodeError as error:
         import re
 
@@ -350,6 +349,11 @@ def _apply_command(options: Options, command: Mapping[str, Any]) -> None:
     options.given = frozenset(command)
     for name, value in command.items():
         s = _BY_NAME[name]
+        if s.kind == INT and value < _LEAST[name]:
+            raise UserError(
+                Text("--{name} must be a whole number from {least}, not {value}",
+                     "--{name} 必须是不小于 {least} 的整数，而不是 {value}", name=name, least=_LEAST[name], value=value)
+            )  # fmt: skip
         if name.startswith("extend-"):  # adds to the file's
             value = (*getattr(options, s.attribute), *value)
         elif name == "ignore" and "select" not in command:

@@ -123,7 +123,8 @@ def _store(values: dict[str, Any], argument: Argument, word: str, text: str) -> 
                 from torchvet.check.config import did_you_mean
 
                 raise UserError(
-                    Text("{option} must be one of {choices}, not {text}", "{option} 必须是以下之一：{choices}，而不是 {text}",
+                    Text("{option} must be one of {choices}, not {text}",
+                         "{option} 必须是以下之一：{choices}，而不是 {text}",
                          option=word, choices=", ".join(choices), text=part),
                     did_you_mean(part, choices),
                 )  # fmt: skip

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from torchvet.findings import Text, UserError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
@@ -15,32 +13,36 @@ if TYPE_CHECKING:
 def say(text: str, *, machine: bool = False) -> None:
     """Write to standard output and flush. `machine`: formats for programs are UTF-8 whatever the terminal speaks. A
     reader that has gone away (`| head`) is no error: the exit code stays that of the findings."""
-    out = sys.stdout
+    encoding = "utf-8" if machine else getattr(sys.stdout, "encoding", None) or "utf-8"
+    data = _encode(text, encoding, names_as_bytes=not machine)
+    if not hasattr(sys.stdout, "buffer"):
+        sys.stdout.write(data.decode(encoding, "replace"))
+    else:
+        say_bytes(data if os.linesep == "\n" or machine else data.replace(b"\n", os.linesep.encode()))
+
+
+def say_bytes(data: bytes) -> None:
+    """Write to standard output as it is."""
     try:
-        encoding = "utf-8" if machine else getattr(out, "encoding", None) or "utf-8"
-        data = _encode(text, encoding)
-        buffer = getattr(out, "buffer", None)
-        if buffer is None:
-            out.write(data.decode(encoding))
-        else:
-            out.flush()
-            buffer.write(data if os.linesep == "\n" or machine else data.replace(b"\n", os.linesep.encode()))
-        out.flush()
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
     except BrokenPipeError:
         drop_stdout()
 
 
-def _encode(text: str, encoding: str) -> bytes:
+def _encode(text: str, encoding: str, names_as_bytes: bool = False) -> bytes:
+    """Lone surrogates stand for file names that are not UTF-8: a terminal gets their bytes, a program valid UTF-8."""
     try:
         return text.encode(encoding)
     except UnicodeEncodeError:
-        if encoding.lower().replace("-", "") == "utf8":  # lone surrogates: file names that are not UTF-8
-            return text.encode(encoding, "surrogateescape" if _only_escapes(text) else "backslashreplace")
-        return text.encode(encoding, "replace")
-
-
-def _only_escapes(text: str) -> bool:
-    return all(0xDC80 <= ord(c) <= 0xDCFF for c in text if 0xD800 <= ord(c) <= 0xDFFF)
+        pass
+    if encoding.lower().replace("-", "") == "utf8":
+        try:
+            return text.encode(encoding, "surrogateescape" if names_as_bytes else "backslashreplace")
+        except UnicodeEncodeError:
+            return text.encode(encoding, "backslashreplace")
+    return text.encode(encoding, "replace")
 
 
 def complain(text: str) -> None:
@@ -106,51 +108,7 @@ def show_progress() -> bool:
 
 
 def write_file(path: str, text: str) -> None:
-    """Write a whole file or nothing: beside it first, then moved into place. Raises UserError when that cannot be."""
+    """Write a report's file, whole or not at all. Raises UserError when that cannot be."""
+    from torchvet.check.gate.files import replace_file
+
     replace_file(path, _encode(text, "utf-8"))
-
-
-def replace_file(path: str, data: bytes) -> None:
-    """As `write_file`, for bytes; a file that exists keeps its permissions, a link its target's place."""
-    path = os.path.realpath(path)
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise UserError(
-            Text("cannot write {path}: there is no folder {folder}", "无法写入 {path}：文件夹 {folder} 不存在",
-                 path=os.path.basename(path), folder=folder)
-        )  # fmt: skip
-    if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a FIFO: there is nothing to move into place
-        _write_plain(path, data)
-        return
-    beside = os.path.join(folder, f".{os.path.basename(path)[:100]}.{os.getpid()}.torchvet")
-    try:
-        with open(beside, "xb") as f:
-            f.write(data)
-            try:
-                os.fchmod(f.fileno(), os.stat(path).st_mode & 0o7777)
-            except (FileNotFoundError, AttributeError):
-                pass
-        os.replace(beside, path)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-    finally:
-        try:
-            os.unlink(beside)
-        except OSError:
-            pass
-
-
-def _write_plain(path: str, data: bytes) -> None:
-    try:
-        with open(path, "wb") as f:
-            f.write(data)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-
-
-def _cannot_write(path: str, error: OSError) -> UserError:
-    return UserError(
-        Text(
-            "cannot write {path}: {reason}", "无法写入 {path}：{reason}", path=path, reason=error.strerror or str(error)
-        )
-    )

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class Row:
     """What one call, attribute or variable does between ranks.
 
-    `name`, `kind`, `family`; `blocking`: "yes", "no", "async_arg", "lazy_wait", "lazy", "maybe"; `group_arg`: keyword of
-    the process group, "(world)" or None; `group_pos`: its position (from 0, without self), "kw" or None; `result`:
+    `name`, `kind`, `family`; `blocking`: "yes", "no", "async_arg", "lazy_wait", "lazy", "maybe"; `group_arg`: keyword
+    of the process group, "(world)" or None; `group_pos`: its position (from 0, without self), "kw" or None; `result`:
     "uniform", "varying", "dst_only", "rank_local", "group", "context", ... or None; `when`: condition in words or None;
     `inferred`; `since`, `until`, `deprecated`: release or None. `notes` and `source` load when read.
     """

@@ -36,9 +36,10 @@ CHECK = "check"
 
 
 class RuleInfo:
-    """What a report tells about a rule: `summary` is one line, `page` its documentation in Markdown."""
+    """What a report tells about a rule: `summary` is one line, `page` its documentation in Markdown (or a function that
+    reads it, called when a format wants it: sarif and html do)."""
 
-    __slots__ = ("code", "confidence", "family", "name", "page", "severity", "summary", "url")
+    __slots__ = ("_page", "code", "confidence", "family", "name", "severity", "summary", "url")
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class RuleInfo:
         severity: str,
         confidence: str,
         summary: Text,
-        page: str = "",
+        page: str | Callable[[], str] = "",
         url: str = "",
     ) -> None:
         self.code = code
@@ -57,8 +58,14 @@ class RuleInfo:
         self.severity = severity
         self.confidence = confidence
         self.summary = summary
-        self.page = page
+        self._page = page
         self.url = url or rule_url(name)
+
+    @property
+    def page(self) -> str:
+        if not isinstance(self._page, str):
+            self._page = self._page()
+        return self._page
 
 
 class Report:
@@ -69,7 +76,7 @@ class Report:
     base         absolute directory that the paths of findings are relative to
     root         absolute directory that CI systems count paths from (top of the repository); sarif, github, gitlab and
                  rdjson put the way from `root` to `base` before each path when `base` lies below it
-    rules        name -> RuleInfo, at least for the rules that have findings; others are listed by sarif and markdown
+    rules        name -> RuleInfo of the rules that were asked; only sarif, markdown, github and html look at them
     source       (path, line, cell) -> text of that line without its end, None when there is no such line. `cell` 0
                  means the file as it is on disk (for a notebook: the JSON), else the 1-based cell of a notebook
     raw_line     (path, line, cell) -> line in the .ipynb, for notes in other cells than their finding

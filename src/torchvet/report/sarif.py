@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchvet.findings import CERTAIN, ERROR, LIKELY, NOTE, POSSIBLE, WARNING
-from torchvet.report import CHECK, place, summary
+from torchvet.report import place, summary
 from torchvet.report.json import dump
 
 TYPE_CHECKING = False
@@ -17,6 +17,8 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 MOST_RESULTS = 25_000
 """GitHub refuses runs with more results."""
+
+_UNREAD = ("syntax-error", "unreadable-file", "internal-error")
 
 _PRECISION = {CERTAIN: "very-high", LIKELY: "high", POSSIBLE: "medium"}
 _PROBLEM = {ERROR: "error", WARNING: "warning", NOTE: "recommendation"}
@@ -84,7 +86,7 @@ def _invocation(report: Report, findings: list[Finding]) -> Object:
             "locations": [_location(report, f, f.span)],
         }
         for f in findings
-        if report.rule(f).family == CHECK
+        if f.name in _UNREAD
     ]
     out: Object = {"executionSuccessful": report.complete}
     if notices:
@@ -221,8 +223,9 @@ class LineHashes:
             lines: list[str] = []
             while (text := self._report.source(path, len(lines) + 1, 0)) is not None:
                 lines.append(text)
-            # The last line of a source file ends in a line end; where it does not, GitHub computes the value itself.
-            hashes = self._files[path] = self.all("\n".join([*lines, ""])) if lines else []
+            if lines and lines[-1]:
+                lines.append("")  # source files end in a line end
+            hashes = self._files[path] = self.all("\n".join(lines)) if lines else []
         return hashes[line - 1] if 0 < line <= len(hashes) else ""
 
     @classmethod

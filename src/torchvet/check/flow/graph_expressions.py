@@ -253,7 +253,7 @@ class Expressions:
         self.env = before.copy()
         for target, iterated, tests in e[4]:
             source = self.eval(iterated)
-            self.loop = Loop(e[1], "comp", self.loop)
+            self.loop = Loop(self.graph, e[1], "comp", self.loop)
             self.loop.iterated = source
             self.bind_element(target, iterated, source)
             for t in tests:

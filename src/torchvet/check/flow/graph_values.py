@@ -28,9 +28,10 @@ class Loop:
     """A loop of a function: `kind` is "for", "while" or "comp"; `resets` are the paths that some way through the body
     binds to a value without a graph, to a fresh container, or empties."""
 
-    __slots__ = ("iterated", "kind", "parent", "pos", "resets")
+    __slots__ = ("graph", "iterated", "kind", "parent", "pos", "resets")
 
-    def __init__(self, pos: int, kind: str, parent: Loop | None) -> None:
+    def __init__(self, graph: Any, pos: int, kind: str, parent: Loop | None) -> None:
+        self.graph = graph
         self.pos = pos
         self.kind = kind
         self.parent = parent
@@ -94,6 +95,8 @@ class Node:
         self.mode = mode
         self.loop = loop
         self.guards = guards
+        if graph is not None:
+            graph.nodes.append(self)
 
     def __repr__(self) -> str:
         what = self.data if isinstance(self.data, str) else ""
@@ -179,11 +182,17 @@ class Graph:
 
     __slots__ = (
         "attributes", "backwards", "bindings", "calls", "contents", "elements", "evals", "free", "function", "loops",
-        "nested", "params", "removed", "returns", "self_name", "steps", "stores", "switches", "yields",
+        "module_uses", "nested", "nodes", "params", "removed", "returns", "self_name", "steps", "stores", "switches",
+        "unpacked", "yields",
     )  # fmt: skip
 
     def __init__(self, function: Function) -> None:
         self.function = function
+        self.nodes: list[Node] = []
+        self.module_uses: dict[Node, bool] | None = None
+        """Values on which a method of modules is called; filled by `Summaries`."""
+        self.unpacked: set[Node] = set()
+        """Calls whose result is unpacked into several names."""
         self.params: dict[str, Node] = {}
         self.self_name = ""
         self.returns: list[Node] = []

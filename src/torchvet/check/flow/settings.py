@@ -6,20 +6,22 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_numbers import CONST, CPUS, UNKNOWN, Numbers, Value
+from .settings_reach import contains
 from .settings_origins import DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, Origins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..program.model import Block, Class, Expr, Function, Module, Stmt
     from ..program.program import Program
+    from .settings_conflicts import Conflicts
     from .settings_samplers import Samplers
 
 __all__ = [
     "CONST", "CPUS", "DEFAULT", "FIELD", "OPTION", "UNKNOWN", "UNKNOWN_NAME", "Frame", "Loader", "Origin", "Settings",
-    "Value",
+    "Place", "Value",
 ]  # fmt: skip
 
 
@@ -70,6 +72,17 @@ class Loader(Made):
             return True
         return any(k is None for k, _ in self.call[4]) and not self.settings.spread_known(self.call, self.frame)
 
+    def spans(self, pos: int) -> bool:
+        """Does a position of the same module lie inside the call?"""
+        return contains(self.pos, pos)
+
+    def argument_pos(self, name: str) -> int:
+        """Where the parameter is written at the loader; the call when it is not."""
+        for k, v in self.call[4]:
+            if k == name:
+                return v[1]  # type: ignore[no-any-return]
+        return self.pos
+
     def values(self, name: str, frame: Frame | None = None) -> list[Value]:
         """What the parameter can be; empty when it is not passed (the default holds)."""
         found = self.argument(name, frame)
@@ -112,6 +125,7 @@ class Settings:
         self._made: dict[str, list[Made]] | None = None
         self._loaders: list[Loader] | None = None
         self._samplers: Samplers | None = None
+        self._conflicts: Conflicts | None = None
         self._by_call: dict[tuple[str, int], Loader] = {}
 
     # ------------------------------------------------------------------------------------------- constructions
@@ -228,6 +242,14 @@ class Settings:
             self._samplers = Samplers(self)
         return self._samplers
 
+    @property
+    def conflicts(self) -> Conflicts:
+        if self._conflicts is None:
+            from .settings_conflicts import Conflicts
+
+            self._conflicts = Conflicts(self)
+        return self._conflicts
+
     # ----------------------------------------------------------------------------------------------- arguments
     def argument(self, made: Made, name: str, frame: Frame) -> tuple[Expr, Frame] | None:
         """The expression passed for a parameter of the outside class, through the project class's `__init__` if any."""
@@ -280,6 +302,23 @@ class Settings:
                         continue
                     return False
         return True
+
+    # -------------------------------------------------------------------------------------------------- places
+    def places(self, name: str, wanted: Callable[[Value], bool]) -> list[Place]:
+        """Where the values of a parameter are set, over all loaders, in the order of the files. A place in a module that
+        is not itself under check counts as set at the loader."""
+        out: dict[tuple[str, int], Place] = {}
+        for loader in self.loaders():
+            for v in loader.values(name):
+                if not wanted(v):
+                    continue
+                module, pos, function = v.origin.frame.module, v.pos, v.origin.frame.function
+                if module.path in self.program.loaded_on_demand:
+                    module, pos, function = loader.module, loader.argument_pos(name), loader.function
+                place = out.setdefault((module.path, pos), Place(module, pos, function, v))
+                if loader not in place.loaders:
+                    place.loaders.append(loader)
+        return [place for _, place in sorted(out.items(), key=lambda kv: kv[0])]
 
     # --------------------------------------------------------------------------------------------------- loops
     def iterated(self, e: Expr, frame: Frame, depth: int = 0) -> list[Origin]:
@@ -350,3 +389,16 @@ def statement_calls(s: Stmt) -> Iterator[Expr]:
         for x in walk_expr(e):
             if x[0] == "call":
                 yield x
+
+
+class Place:
+    """A place that sets a value for one or more loaders."""
+
+    __slots__ = ("function", "loaders", "module", "pos", "value")
+
+    def __init__(self, module: Module, pos: int, function: Function, value: Value) -> None:
+        self.module = module
+        self.pos = pos
+        self.function = function
+        self.value = value
+        self.loaders: list[Loader] = []

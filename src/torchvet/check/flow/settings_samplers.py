@@ -7,7 +7,7 @@ on something that is not understood anywhere in the same program, keeps this sil
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import calls_in, walk_block
+from ..program.model import calls_in, dotted, walk_block
 from ..program.program import callee_name
 from .settings_origins import FIELD, OPTION, UNKNOWN_NAME, Frame, Origin
 from .settings_reach import contains, loops_around
@@ -230,6 +230,25 @@ class Samplers:
                 return True
         return False
 
+    def insertion(self, made: Made, epochs: Epochs) -> tuple[int, int, str] | None:
+        """(line, column, text) of a `set_epoch` statement at the start of the epoch loop, where loop, loader and epoch
+        are plain names of one function and the loader has this one sampler."""
+        outer, e = epochs.outer, epochs.loop[3]
+        if outer is None or outer[0] != "for" or epochs.outer_function is not epochs.function:
+            return None
+        name = written(e)
+        if name is None or outer[2][0] != "name" or outer[2][2].startswith("_"):
+            return None
+        if len({o.key() for o in self.samplers_of(epochs.loader)}) != 1:
+            return None
+        first = outer[4][0]
+        module = epochs.function.module
+        line, column, _, _ = self.program.span(module, first[1])
+        text = self.program.source_line(module, line)
+        if line <= outer[1] >> 44 or text[: column - 1].strip():
+            return None
+        return line, column, f"{name}.sampler.set_epoch({outer[2][2]})\n{text[: column - 1]}"
+
     # -------------------------------------------------------------------------------------------- set_epoch
     def told(self, made: Made, group: list[Module]) -> bool:
         """Does anything in the program tell this sampler the epoch? A receiver that is not understood may be it."""
@@ -267,6 +286,13 @@ class Samplers:
             elif not self.settings.made_by(o, "samplers"):
                 return True
         return False
+
+
+def written(e: Expr) -> str | None:
+    """The loader of a `for` as it is written: `loader` in `enumerate(loader)`, or `self.loader`."""
+    while e[0] == "call" and callee_name(e) in ("enumerate", "tqdm") and e[3]:
+        e = e[3][0]
+    return dotted(e) if e[0] in ("name", "attr") else None
 
 
 def names_bound(t: Expr) -> list[str]:

@@ -22,7 +22,7 @@ from .ranks_values import NEGATED, UNKNOWN, at, parts, truth, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..program.model import Function, Module
@@ -60,9 +60,14 @@ class Op:
 
 class Trace:
     """What one function does under one specialisation. `value` is what it returns; `outs` names the parameters that hold a
-    uniform value afterwards. `busy` while it is being made: a recursive call does nothing that is known."""
+    uniform value afterwards. `busy` while it is being made: a recursive call does nothing that is known. `guarded`: a guard
+    in it or in what it calls depends on the rank; `parts_here`: one of its own does, or of a callee that is `special`: made
+    for arguments that no other call may pass."""
 
-    __slots__ = ("busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "value", "weight")
+    __slots__ = (
+        "busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "parts_here", "special", "value",
+        "weight",
+    )  # fmt: skip
 
     def __init__(self, function: Function | None, module: Module) -> None:
         self.function = function
@@ -74,6 +79,8 @@ class Trace:
         self.has_ops = False
         self.has_quit = False
         self.guarded = False
+        self.parts_here = False
+        self.special = False
         self.weight = 0
 
     def finish(self, items: Items) -> None:
@@ -90,14 +97,11 @@ class Trace:
                 self.has_ops = self.has_ops or callee.has_ops
                 self.has_quit = self.has_quit or callee.has_quit
                 self.guarded = self.guarded or callee.guarded
+                self.parts_here = self.parts_here or (callee.special and callee.guarded)
             elif kind == "exit":
                 self.has_quit = self.has_quit or item[1] == "quit"
-            elif kind == "try":
-                self.guarded = self.guarded or bool(item[2])
-            elif kind in ("if", "while"):
-                self.guarded = self.guarded or varies(item[1])
-            elif kind == "loop":
-                self.guarded = self.guarded or varies(item[2])
+            elif kind in ("if", "while", "loop") and varies(item[2] if kind == "loop" else item[1]):
+                self.guarded = self.parts_here = True
 
     @property
     def matters(self) -> bool:
@@ -202,7 +206,7 @@ class Node:
     "mark": a guard that depends on the rank, data is (item, Trace, chain, taken): no step, only a note for the report;
     "end", "again" (the next turn of the innermost loop), "raise", "quit": the ends of a path."""
 
-    __slots__ = ("data", "id", "key", "kind", "next", "other", "steps")
+    __slots__ = ("bits", "data", "id", "key", "kind", "next", "other", "steps")
 
     def __init__(self, number: int, kind: str, key: Any, data: Any, following: Node | None, other: Node | None) -> None:
         self.id = number
@@ -215,6 +219,8 @@ class Node:
             (following is not None and following.steps) or (other is not None and other.steps)
         )
         """Whether a collective lies on some path from here on."""
+        self.bits = (following.bits if following is not None else 0) | (other.bits if other is not None else 0)
+        """The keys of the branches from here on, one bit each (`Table.bit`)."""
 
 
 class Table:
@@ -222,6 +228,7 @@ class Table:
 
     def __init__(self) -> None:
         self._nodes: dict[Any, Node] = {}
+        self._bits: dict[Any, int] = {}
         self.end = self.node("end", None, None, None)
         self.again = self.node("again", None, None, None)
         self.stop = self.node("raise", None, None, None)
@@ -238,6 +245,14 @@ class Table:
         found = self._nodes.get(whole)
         if found is None:
             found = self._nodes[whole] = Node(len(self._nodes), kind, key, data, following, other)
+            if kind == "branch":
+                found.bits |= self.bit(key)
+        return found
+
+    def bit(self, key: Any) -> int:
+        found = self._bits.get(key)
+        if found is None:
+            found = self._bits[key] = 1 << len(self._bits)
         return found
 
     def __len__(self) -> int:
@@ -257,11 +272,13 @@ class Exits:
 
 
 class Walker:
-    """Builds the nodes of one abstract rank. `opaque` collects callees that were not followed."""
+    """Builds the nodes of one abstract rank. `takes(op)` says whether a collective counts (both ranks of a comparison are in
+    its group). `opaque` collects callees that were not followed."""
 
-    def __init__(self, table: Table, place: Place) -> None:
+    def __init__(self, table: Table, place: Place, takes: Callable[[Op], bool]) -> None:
         self.table = table
         self.place = place
+        self.takes = takes
         self.opaque: list[Trace] = []
         self.inlined: set[int] = set()
         self.depth = 0
@@ -281,6 +298,8 @@ class Walker:
         table = self.table
         if kind == "op":
             op = item[1]
+            if not self.takes(op):
+                return after
             return table.node("op", (op.key, op.group), (op, chain), after)
         if kind == "if":
             then = self.block(trace, item[2], after, exits, chain)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from .ranks_values import Value
-    from .traces import Node
+    from .traces import Node, Table
 
     Trail = Any  # linked pairs (mark node, earlier trail)
 
 MOST_PAIRS = 4000
 """Pairs of nodes of one comparison; beyond, the rest counts as equal and `gave_up` is set."""
+MOST_VISITS = 3
+"""Sets of assumptions under which one pair of choices is looked at; without a bound they double with every choice."""
 DEEPEST = 220
 LOOK_AHEAD = 12
 
@@ -42,14 +43,15 @@ class Difference:
 
 
 class Comparison:
-    """Compares two nodes of one table. `shared(node)` says whether both ranks take part in a step."""
+    """Compares two nodes of one table."""
 
-    def __init__(self, shared: Callable[[Node], bool]) -> None:
-        self.shared = shared
+    def __init__(self, table: Table) -> None:
+        self.table = table
         self.differences: list[Difference] = []
         self.gave_up = False
         self._pairs = 0
         self._seen: set[Any] = set()
+        self._visits: dict[tuple[int, int], int] = {}
         self._quiet = 0
 
     def run(self, a: Node, b: Node) -> list[Difference]:
@@ -60,7 +62,7 @@ class Comparison:
         """Whether two remainders agree, without noting anything."""
         if a is b:
             return True
-        inner = Comparison(self.shared)
+        inner = Comparison(self.table)
         inner._quiet = self._quiet + 1
         inner._pairs = self._pairs
         inner.walk(a, b, assume, None, None, loops, depth + 1)
@@ -69,13 +71,11 @@ class Comparison:
         return not inner.differences
 
     def step(self, node: Node, trail: Trail) -> tuple[Node, Trail]:
-        """The next step at or after `node`, over notes and over collectives that the two ranks do not share."""
-        while True:
-            if node.kind == "mark":
-                trail = (node, trail)
-            elif node.kind != "op" or self.shared(node):
-                return node, trail
+        """The next step at or after `node`, over notes."""
+        while node.kind == "mark":
+            trail = (node, trail)
             node = node.next  # type: ignore[assignment]
+        return node, trail
 
     def walk(
         self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: tuple[Any, ...], depth: int
@@ -94,10 +94,16 @@ class Comparison:
             if a.kind == "raise" or b.kind == "raise":
                 return  # the launcher ends a job one of whose ranks dies of an exception
             if a.kind == "branch" or b.kind == "branch":
+                # what was assumed about choices that come no more makes no difference
+                ahead = a.bits | b.bits
+                assume = {k: v for k, v in assume.items() if self.table.bit(k) & ahead}
                 key = (a.id, b.id, frozenset(assume.items()))
                 if key in self._seen:
                     return
                 self._seen.add(key)
+                visits = self._visits[a.id, b.id] = self._visits.get((a.id, b.id), 0) + 1
+                if visits > MOST_VISITS:
+                    return
                 self.choose(a, b, assume, ta, tb, loops, depth)
                 return
             if a.kind == b.kind == "loop":
@@ -105,6 +111,8 @@ class Comparison:
                 a, b = a.next, b.next  # type: ignore[assignment]
                 continue
             if a.kind == b.kind and a.kind in ("op", "call") and a.key == b.key:
+                if self.doubled(a, b, ta, tb):
+                    return
                 a, b = a.next, b.next  # type: ignore[assignment]
                 continue
             if a.kind == b.kind:
@@ -113,6 +121,17 @@ class Comparison:
                 return
             self.apart(a, b, assume, ta, tb, loops, depth)
             return
+
+    def doubled(self, a: Node, b: Node, ta: Trail, tb: Trail) -> bool:
+        """Equal collectives, but one side runs the other's very step right after its own: the first is one too many."""
+        if a.data[0] is b.data[0]:
+            return False
+        for side, one, other in ((0, a, b), (1, b, a)):
+            following, _ = self.step(one.next, None)  # type: ignore[arg-type]
+            if following is other:
+                self.note("missing", one, side, ta, tb, other, None)
+                return True
+        return False
 
     def choose(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         for side, node in ((0, a), (1, b)):
@@ -224,7 +243,7 @@ class Comparison:
             self.walk(after, one, assume, ta, tb, loops[:-1], depth + 1)
 
     def body_steps(self, loop: Node) -> bool:
-        """Whether a turn of the loop runs a collective that both ranks share."""
+        """Whether a turn of the loop runs a collective."""
         seen = set()
         stack = [loop.other]
         after = loop.next
@@ -233,7 +252,7 @@ class Comparison:
             if n is None or n is after or n.id in seen or not n.steps:
                 continue
             seen.add(n.id)
-            if n.kind == "call" or (n.kind == "op" and self.shared(n)):
+            if n.kind in ("op", "call"):
                 return True
             stack.append(n.next)
             stack.append(n.other)
@@ -248,7 +267,7 @@ class Comparison:
             if n is None or n.id in seen or not n.steps or (inside is not None and n is inside.next):
                 continue
             seen.add(n.id)
-            if n.kind == "call" or (n.kind == "op" and self.shared(n)):
+            if n.kind in ("op", "call"):
                 return n
             stack.append(n.next)
             stack.append(n.other)
@@ -281,14 +300,14 @@ def reaches(start: Node, node: Node) -> bool:
     return False
 
 
-def steps_from(node: Node, shared: Callable[[Node], bool], most: int = 5) -> list[str]:
+def steps_from(node: Node, most: int = 5) -> list[str]:
     """The names of the next collectives on the straight way from a node (the first way of each choice), for the report."""
     out: list[str] = []
     at: Node | None = node
     hops = 0
     while at is not None and len(out) < most and hops < 400:
         hops += 1
-        if at.kind == "op" and shared(at):
+        if at.kind == "op":
             out.append(at.data[0].name)
         elif at.kind == "call":
             out.append(f"{at.data[0].function.name}()" if at.data[0].function else "call")

@@ -8,17 +8,31 @@ one after the other. What happens in one branch of an `if` never precedes what h
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import walk_expr
+from ..program.model import expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_origins import Frame, Origins
-from .wrapping_trace import BYPASSED, CLIPPED, CONVERTED, ESCAPED, LOADED, OPTIMIZER, PLACED, WRAPPED, Event, Model, Trace, apart
+from .wrapping_trace import (
+    BYPASSED,
+    CLIPPED,
+    CONVERTED,
+    ESCAPED,
+    FORWARD,
+    LOADED,
+    OPTIMIZER,
+    PLACED,
+    WRAPPED,
+    Event,
+    Model,
+    Trace,
+    apart,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..program.model import Expr, Function, Module
+    from ..program.model import Block, Expr, Function, Module
     from ..program.program import Program
 
 __all__ = ["Early", "Event", "Model", "Order", "Wrapping"]
@@ -94,9 +108,14 @@ class Wrapping:
         return calls_in(self.program.body(f))
 
     def wraps(self, call: Expr, f: Function) -> bool:
-        name = self.program.qualified(call[2], self.program.scope(f))
-        row = knowledge.api(name) if name else None
-        return row is not None and row.kind == "wraps_model"
+        for x in self.program.entities(call[2], self.program.scope(f)):
+            while x and x[0] == "partial":
+                x = x[1]
+            name = x[1] if x and x[0] == "ext" else f"{x[1]}.{x[2]}" if x and x[0] == "extmethod" else ""
+            row = knowledge.api(name) if name else None
+            if row is not None and row.kind == "wraps_model":
+                return True
+        return False
 
     def roots(self, f: Function, up: int) -> list[Function]:
         """Where to start so that the function is met the way the program runs it."""
@@ -175,7 +194,7 @@ class Wrapping:
         out = []
         for order in self.orders(OPTIMIZER, WRAPPED):
             w = order.second
-            if w.family == "fsdp2" or (w.family == "fsdp1" and not self.keeps_parameters(w)):
+            if w.family in ("fsdp2", "accelerate fsdp1") or (w.family == "fsdp1" and not self.keeps_parameters(w)):
                 out.append(order)
         return out
 
@@ -228,11 +247,32 @@ class Wrapping:
             for c in trace.of_kind(BYPASSED):
                 for w in trace.of_kind(WRAPPED):
                     if w.model is c.model and w.family in ("ddp", "fsdp1") and w.order < c.order:
-                        if not apart(w.path, c.path) and not any(
-                            e.kind == "forward" and e.function is c.function for e in trace.on(w.result)
-                        ):
+                        whole = any(e.kind == FORWARD and e.function is c.function for e in trace.on(w.result))
+                        if not whole and not apart(w.path, c.path) and reaches_backward(self.program.body(c.function), c.call):
                             out.append(Order(w, c))
         return unique(out)
+
+
+def reaches_backward(body: Block, call: Expr) -> bool:
+    """Does the value of the call flow, by local names, into a `.backward()` of the same function?"""
+    tainted: set[str] = set()
+    for s in walk_block(body):
+        expressions = expressions_of(s)
+        touched = any(
+            x is call or (x[0] == "name" and x[2] in tainted) for e in expressions for x in walk_expr(e)
+        )
+        if not touched:
+            continue
+        if s[0] in ("assign", "ann", "aug", "for"):
+            targets = s[2] if s[0] == "assign" else (s[3],) if s[0] == "aug" else (s[2],)
+            for t in targets:
+                tainted.update(target_names(t))
+        for e in expressions:
+            for x in walk_expr(e):
+                if x[0] == "call" and callee_name(x) in ("backward", "manual_backward"):
+                    if any(y is call or (y[0] == "name" and y[2] in tainted) for y in walk_expr(x)):
+                        return True
+    return False
 
 
 def unique(orders: list[Order]) -> list[Order]:

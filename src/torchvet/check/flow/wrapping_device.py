@@ -34,7 +34,7 @@ def end_kind(e: Expr, frame: Frame, origins: Origins) -> str:
         if isinstance(e[2], int):
             return "gpu"
         if isinstance(e[2], str):
-            return "cpu" if e[2].startswith("cpu") else "gpu" if e[2].partition(":")[0] in ACCELERATORS else ""
+            return "cpu" if e[2].startswith("cpu") else "gpu" if e[2].partition(":")[0] in knowledge.loader("accelerators") else ""
         return ""
     if kind == "fstr":
         return "gpu"
@@ -53,6 +53,3 @@ def end_kind(e: Expr, frame: Frame, origins: Origins) -> str:
     if kind == "attr" and e[3] == "device":
         return "device"
     return ""
-
-
-ACCELERATORS = frozenset(("cuda", "xpu", "npu", "mps", "hpu", "mlu", "musa", "xla"))

@@ -143,9 +143,14 @@ class Trace:
         self._stack.append(f)
         before = self._path
         returned: list[Any] = []
+        no_grad = any(
+            self.qualified(d[2] if d[0] == "call" else d, f) in knowledge.loader("no_grad_contexts") for d in f.decorators
+        )
+        self._no_grad += no_grad
         try:
             self.block(self.program.body(f), env, f, returned)
         finally:
+            self._no_grad -= no_grad
             self._stack.pop()
             self._path = before
         return distinct(returned)
@@ -213,7 +218,7 @@ class Trace:
         self.value(s[2], env, f)
         text, truth = condition(s[2])
         before = self._path
-        then, other = dict(env), dict(env)
+        then, other = refine(s[2], env)
         self._path = (*before, (text, truth, s[2]))
         ends_then = self.block(s[3], then, f, returned)
         self._path = (*before, (text, not truth, s[2]))
@@ -274,21 +279,23 @@ class Trace:
     def value(self, e: Expr, env: dict[str, Values], f: Function) -> Values:
         kind = e[0]
         if kind == "name":
-            if e[2] in env:
-                return env[e[2]]
-            return ()
+            known = env.get(e[2])
+            if not known and (known is not None or any(p[0] == e[2] for p in f.params)):
+                known = env[e[2]] = (Model(path=self._path),)  # may be a model; where it came from is unknown
+            return known or ()
         if kind == "attr":
-            return self.attribute(e, env, f)
+            return self.attribute(self.value(e[2], env, f), e[3])
         if kind == "call":
             return self.call(e, env, f)
         if kind == "ifexp":
             self.value(e[2], env, f)
             text, truth = condition(e[2])
             before = self._path
+            env_then, env_other = refine(e[2], env)
             self._path = (*before, (text, truth, e[2]))
-            then = self.value(e[3], env, f)
+            then = self.value(e[3], env_then, f)
             self._path = (*before, (text, not truth, e[2]))
-            other = self.value(e[4], env, f)
+            other = self.value(e[4], env_other, f)
             self._path = before
             return distinct((*then, *other))
         if kind in ("tuple", "list"):
@@ -325,24 +332,20 @@ class Trace:
                 break
         return ()
 
-    def attribute(self, e: Expr, env: dict[str, Values], f: Function) -> Values:
+    def attribute(self, owners: Values, name: str) -> Values:
         out: list[Any] = []
-        for owner in self.value(e[2], env, f):
+        for owner in owners:
             if isinstance(owner, Instance):
-                got = owner.attributes.get(e[3])
-                if got is None and not owner.seen:
-                    got = self.unseen_attribute(owner, e[3])
-                out += got or ()
+                out += owner.attributes.get(name) or self.unseen_attribute(owner, name)
             elif isinstance(owner, Model):
-                if e[3] == "module" and owner.inner is not None:
+                if name == "module" and owner.inner is not None:
                     out.append(owner.inner)
-                    owner.inner.raw_of = owner
-                elif e[3] in owner.members:
-                    out.append(owner.members[e[3]])
+                elif name in owner.members:
+                    out.append(owner.members[name])
                 elif owner.inner is None:
                     part = Model(known=False, path=self._path)
                     part.parent = owner
-                    owner.members[e[3]] = part
+                    owner.members[name] = part
                     out.append(part)
         return distinct(out)
 
@@ -365,7 +368,15 @@ class Trace:
         return False
 
     def qualified(self, e: Expr, f: Function) -> str:
-        return self.program.qualified(e, self.program.scope(f)) or ""
+        """The outside function or class that an expression names; "" for an instance of such a class."""
+        for x in self.program.entities(e, self.program.scope(f)):
+            while x and x[0] == "partial":
+                x = x[1]
+            if x and x[0] == "ext":
+                return str(x[1])
+            if x and x[0] == "extmethod":
+                return f"{x[1]}.{x[2]}"
+        return ""
 
     # -------------------------------------------------------------------------------------------------- calls
     def call(self, e: Expr, env: dict[str, Values], f: Function) -> Values:
@@ -379,6 +390,11 @@ class Trace:
                 return known
         arguments = [self.value(a, env, f) for a in e[3]]
         keywords = {k: self.value(v, env, f) for k, v in e[4]}
+        called = self.attribute(receiver, method) if method else env.get(callee[2], ()) if callee[0] == "name" else ()
+        followed = [m for m in called if isinstance(m, Model) and (m.inner is not None or m.raw_of is not None)]
+        if followed:
+            self.forward(e, followed, f)
+            return ()
         name = self.qualified(callee, f)
         if name:
             known = self.external(e, name, arguments, keywords, f)
@@ -389,11 +405,6 @@ class Trace:
                 target = self.program.method(owner.cls, method)
                 if target is not None:
                     return self.enter(target, e, arguments, keywords, owner, f)
-        if callee[0] == "name":
-            called = [m for m in env.get(callee[2], ()) if isinstance(m, Model)]
-            if called:
-                self.forward(e, called, f)
-                return ()
         return self.project_call(e, arguments, keywords, models, f)
 
     def project_call(
@@ -501,16 +512,12 @@ class Trace:
                 keywords = {k: self.value(v, env, f) for k, v in e[4]}
                 self.forward(e, [m for m in models if m.raw_of], f)
                 return self.enter(target, e, arguments, keywords, own[0], f)
+        if all(m.cls is None and m.inner is None and not m.known for m in models) and method not in ("forward", "module"):
+            return None
         for a in (*e[3], *(v for _, v in e[4])):
             self.value(a, env, f)
-        if e[2][0] == "attr" and (method == "module" or e[2][3] == "forward"):
-            called = [m for m in self.attribute(e[2], env, f) if isinstance(m, Model)] if method == "module" else models
-            self.forward(e, called, f)
-            return ()
-        called = [m for m in self.attribute(e[2], env, f) if isinstance(m, Model)] if method else []
-        members = [m for m in called if any(m is x.members.get(method) for x in models) and m.inner is not None]
-        if members:
-            self.forward(e, members, f)
+        parts = [m for m in self.attribute(tuple(models), method) if isinstance(m, Model)]
+        self.forward(e, models if method == "forward" else [m for m in parts if m.inner or m.raw_of], f)
         return ()
 
     def forward(self, e: Expr, models: list[Model], f: Function) -> None:
@@ -539,7 +546,7 @@ class Trace:
         if not models:
             models = [m for k in ("module", "model") for m in models_in(keywords.get(k, ()))]
         if row is not None and row.kind == "wraps_model":
-            return self.wrap(e, row, models, f)
+            return self.prepare(e, arguments, f) if row.family == "accelerate" else self.wrap(e, row.family, models, f)
         if name in knowledge.loader("device_defaults"):
             self.default_device = True
             return ()
@@ -566,29 +573,44 @@ class Trace:
             return ()
         return None
 
-    def wrap(self, e: Expr, row: Any, models: list[Model], f: Function) -> Values:
-        if row.family == "syncbn":
+    def prepare(self, e: Expr, arguments: list[Values], f: Function) -> Values:
+        """`accelerator.prepare(...)` gives back what it is given, models wrapped. With FSDP and use_orig_params=False it
+        replaces their parameters (accelerate: accelerator.py, prepare_model)."""
+        family = "accelerate"
+        for o in self.origins.of(e[2][2], Frame(f)) if e[2][0] == "attr" else ():
+            for k, v in o.e[4] if o.e[0] == "call" else ():
+                if k == "fsdp_plugin" and any(self.flattens(p.e, p.frame) for p in self.origins.of(v, o.frame)):
+                    family = "accelerate fsdp1"
+        out: list[Values] = []
+        for given in arguments:
+            models = models_in(given)
+            out.append(self.wrap(e, family, models, f) if models else given)
+        return out[0] if len(out) == 1 else (Several(out),)
+
+    def flattens(self, e: Expr, frame: Frame) -> bool:
+        return e[0] == "call" and any(
+            k == "use_orig_params" and all(o.e[0] == "const" and o.e[2] is False for o in self.origins.of(v, frame))
+            for k, v in e[4]
+        )
+
+    def wrap(self, e: Expr, family: str, models: list[Model], f: Function) -> Values:
+        if family == "syncbn":
             for m in models:
                 self.event(CONVERTED, m, e, f)
             return tuple(models)
         out = []
-        if not models and e[3] and e[3][0][0] in ("name", "attr"):
-            models = [Model(path=self._path)]
-            self.remember(e[3][0], models[0])
         for m in models or [Model(path=self._path)]:
             w = self.event(WRAPPED, m, e, f)
-            w.family = row.family
-            if row.family == "fsdp2":  # fully_shard works in place
+            w.family = family
+            if family == "fsdp2":  # fully_shard works in place
                 out.append(m)
                 continue
             result = Model(path=self._path)
             result.inner = m
+            m.raw_of = result
             w.result = result
             out.append(result)
         return tuple(out)
-
-    def remember(self, e: Expr, model: Model) -> None:
-        """An unknown model met for the first time keeps its identity under its name."""
 
 
 def models_in(values: Any) -> list[Model]:
@@ -634,6 +656,24 @@ def condition(test: Expr) -> tuple[str, bool]:
         flipped = {"!=": "==", "is not": "is", "not in": "in"}[test[2][0]]
         test, truth = ("cmp", test[1], (flipped,), test[3]), not truth
     return shape(test), truth
+
+
+def refine(test: Expr, env: dict[str, Values]) -> tuple[dict[str, Values], dict[str, Values]]:
+    """The names where `isinstance(model, DDP)` or `hasattr(model, "module")` is true, and where it is not."""
+    then, other = dict(env), dict(env)
+    positive = True
+    while test[0] == "unary" and test[2] == "not":
+        test, positive = test[3], not positive
+    if test[0] == "call" and test[2][0] == "name" and test[2][2] in ("isinstance", "hasattr") and len(test[3]) == 2:
+        subject, what = test[3]
+        by_class = test[2][2] == "isinstance"
+        if subject[0] == "name" and (by_class or what[-1] == "module"):
+            values = env.get(subject[2], ())
+            wrapped = tuple(v for v in values if isinstance(v, Model) and v.inner is not None)
+            if wrapped:
+                (then if positive else other)[subject[2]] = wrapped
+                (other if positive else then)[subject[2]] = tuple(v for v in values if v not in wrapped)
+    return then, other
 
 
 def shape(e: Any) -> str:

@@ -86,7 +86,8 @@ def repair(
 def _refuse(done: Repaired, refused: set[tuple[str, str]], path: str, findings: Iterable[Finding], why: Text) -> None:
     for f in findings:
         refused.add((path, f.fingerprint))
-    done.failed.append((path, why))
+    if (path, why) not in done.failed:
+        done.failed.append((path, why))
 
 
 class Source:
@@ -109,10 +110,9 @@ class Source:
         encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
         try:
             if path.endswith((".py", ".pyi", ".pyw")):
-                import io
-                from tokenize import detect_encoding
+                from torchvet.check.source.text import encoding as declared
 
-                encoding = detect_encoding(io.BytesIO(data).readline)[0]
+                encoding = declared(data)
             text = data.decode(encoding)
             if text.encode(encoding) != data:
                 return None
@@ -148,12 +148,12 @@ class Source:
         for f in sorted(findings, key=Finding.sort_key):
             assert f.fix is not None
             rows = [self._row(e) for e in f.fix.edits]
-            if not rows or any(r is None for r in rows) or _overlap([r for r in rows if r]):
+            wanted = [r for r in rows if r]
+            if not rows or len(wanted) < len(rows) or _cross(wanted):
                 invalid.append(f)
                 continue
-            wanted = [r for r in rows if r]
             new = [r for r in wanted if r not in taken]
-            if not _overlap([*taken, *new]):
+            if not any(_collide(a, b) for a in taken for b in new):
                 taken.update(dict.fromkeys(new))
                 accepted.append(f)
         return accepted, invalid
@@ -176,9 +176,9 @@ class Source:
         return offset if offset <= limit else None
 
     def _applied(self, findings: Sequence[Finding]) -> bytes:
-        rows = {r for f in findings if f.fix for e in f.fix.edits if (r := self._row(e))}
+        rows = dict.fromkeys(r for f in findings if f.fix for e in f.fix.edits if (r := self._row(e)))
         out, at = [], 0
-        for start, end, text in sorted(rows):
+        for start, end, text in sorted(rows, key=_place):
             out += [self.text[at:start], text]
             at = end
         text = "".join(out) + self.text[at:]
@@ -201,14 +201,24 @@ class Source:
         return True
 
 
-def _overlap(rows: Iterable[tuple[int, int, str]]) -> bool:
-    """Whether two edits share a character, or touch where one inserts: their order would then be chance."""
-    last_start, last_end = -1, -1
-    for start, end, _ in sorted(rows):
-        if start < last_end or (start == last_end and (start == end or last_start == last_end)):
+def _place(row: tuple[int, int, str]) -> tuple[int, int]:
+    return row[:2]
+
+
+def _cross(rows: Iterable[tuple[int, int, str]]) -> bool:
+    """Whether edits of one fix share a character. They may meet: they apply in their own order."""
+    last = 0
+    for start, end, _ in sorted(rows, key=_place):
+        if start < last:
             return True
-        last_start, last_end = start, end
+        last = end
     return False
+
+
+def _collide(a: tuple[int, int, str], b: tuple[int, int, str]) -> bool:
+    """Whether edits of two fixes share a character, or meet where one inserts: their order would be chance."""
+    (first, end, _), (second, second_end, _) = sorted((a, b), key=_place)
+    return second < end or (second == end and (first == end or second == second_end))
 
 
 def unified_diff(path: str, before: bytes, after: bytes) -> str:

@@ -147,7 +147,7 @@ class _Reader:
         if action not in _ACTIONS:
             from torchvet.check.config import nearest
 
-            near = nearest(action, _ACTIONS)
+            near = "file-ignore" if action == "ignore-file" else nearest(action, _ACTIONS)
             if near or names:  # else it is prose: "torchvet: see the docs"
                 said = Text("torchvet: {word} is no instruction", "torchvet: {word} 不是有效指令", word=m[1])
                 self.bad(span, comment, said, _write(near or "ignore"))

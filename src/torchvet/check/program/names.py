@@ -239,7 +239,7 @@ def of_param(p: tuple[Any, ...], scope: Scope, depth: int) -> Any:
 def annotated_class(a: Expr) -> Expr:
     """`Optional[X]`, `X | None`, `"X"` and `X` name the class X."""
     inner: Expr = a
-    if a[0] == "sub" and a[2][-1] == "Optional" or a[0] == "bin" and a[2] == "|" and a[4][0] == "const":
+    if (a[0] == "sub" and a[2][-1] == "Optional") or (a[0] == "bin" and a[2] == "|" and a[4][0] == "const"):
         inner = a[3]
     return inner
 

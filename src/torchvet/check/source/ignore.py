@@ -43,7 +43,9 @@ class Patterns:
 
 
 class Group:
-    __slots__ = ("_regex", "anchored", "dir_anchored", "dir_names", "dir_suffixes", "names", "negated", "sources", "suffixes")
+    __slots__ = (
+        "_regex", "anchored", "dir_anchored", "dir_names", "dir_suffixes", "names", "negated", "sources", "suffixes",
+    )  # fmt: skip
 
     def __init__(self, negated: bool) -> None:
         self.negated = negated
@@ -92,9 +94,7 @@ def pattern_of(line: str) -> tuple[bool, bool, bool, str] | None:
     if not line or line[0] == "#":
         return None
     negated = line[0] == "!"
-    if negated:
-        line = line[1:]
-    elif line[:2] in ("\\!", "\\#"):
+    if negated or line[:2] in ("\\!", "\\#"):
         line = line[1:]
     directory = line.endswith("/")
     if directory:
@@ -102,7 +102,7 @@ def pattern_of(line: str) -> tuple[bool, bool, bool, str] | None:
     anchored = "/" in line
     if line.startswith("/"):
         line = line[1:]
-    if not line or line.endswith("\\") and not line.endswith("\\\\"):
+    if not line or (line.endswith("\\") and not line.endswith("\\\\")):
         return None  # git: a pattern that ends in a lone backslash never matches
     return negated, directory, anchored, line
 

@@ -345,7 +345,7 @@ def read(path: str, limit: int = -1) -> bytes:
             raise OSError(22, "not a regular file", path)
         size = status.st_size + 1 if limit < 0 else limit
         data = os.read(fd, size)
-        if limit < 0 and len(data) >= size or len(data) < status.st_size and limit < 0:
+        if (limit < 0 and len(data) >= size) or (len(data) < status.st_size and limit < 0):
             # longer than it was, or /proc and network files that give less at a time
             parts = [data]
             while data := os.read(fd, 1 << 20):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from re import Pattern
 
 # --------------------------------------------------------------------------------------------------- admission
@@ -59,24 +58,37 @@ def _patterns() -> list[Pattern[bytes]]:
     if not _compiled:
         from re import compile
 
-        # a function that trains or evaluates
         _compiled.append(compile(rb"def \w*(?:eval|valid|test|train|fit|epoch|step|infer|predict)\w*\("))
-        # running statistics: under `if self.training:` something of self is written
-        _compiled.append(
-            compile(
-                rb"if self\.training:\r?\n(?:[^\n]*\n){0,8}?[^\n]*\bself\.\w+"
-                rb"(?:[ \t]*[-+*]?=[^=]|\.(?:data\.)?(?:mul_|copy_|lerp_|add_)\()"
-            )
-        )
-        # a cached method, or a cached function that makes tensors
-        _compiled.append(
-            compile(
-                rb"@(?:functools\.)?(?:lru_)?cache\b[^\n]*\n(?:[ \t]*@[^\n]*\n)*[ \t]*def \w+"
-                rb"(?:\(self|[^\n]*\n(?:[ \t]+[^\n]*\n|[ \t]*\n){0,12}?[ \t]+[^\n]*\b(?:torch\.(?:tensor|zeros|ones|empty|"
-                rb"arange|linspace|randn?|full|eye)|\.to|\.cuda)\()"
-            )
-        )
+        _compiled.append(compile(rb"\bself\.\w+(?: *[-+*]?= |\.(?:data\.)?(?:mul_|copy_|lerp_|add_)\()"))
+        _compiled.append(compile(rb"def \w+\(self|\b(?:torch\.(?:tensor|zeros|ones|empty|arange|randn?|full|eye)|\.cuda)\("))
     return _compiled
+
+
+def _trains(data: bytes) -> bool:
+    """A function here trains or evaluates, by its name."""
+    return _patterns()[0].search(data) is not None
+
+
+def _keeps_statistics(data: bytes) -> bool:
+    """Under `if self.training:` something of self is written: running means, codebooks, weights of an average."""
+    at = data.find(b"if self.training:")
+    while at >= 0:
+        if _patterns()[1].search(data, at + 17, at + 400):
+            return True
+        at = data.find(b"if self.training:", at + 17)
+    return False
+
+
+def _caches_tensors(data: bytes) -> bool:
+    """A cached method (the cache holds self), or a cached function that makes tensors."""
+    at = data.find(b"@lru_cache")
+    while at >= 0:
+        start = data.rfind(b"\n", 0, at) + 1
+        line = data[start:at].strip()
+        if line in (b"@", b"@lru_", b"@functools.", b"@functools.lru_") and _patterns()[2].search(data, at, at + 600):
+            return True
+        at = data.find(b"cache", at + 5)
+    return False
 
 
 def admit(data: bytes) -> bool:
@@ -90,7 +102,7 @@ def admit(data: bytes) -> bool:
         return True
     if any(name in data for name in FOREIGN):
         return False
-    return any(word in data for word in SURE) or b"oader" in data and b"rank" not in data or b"barrier(" in data and b"rank" in data
+    return any(word in data for word in SURE) or (b"oader" in data and b"rank" not in data) or (b"barrier(" in data and b"rank" in data)
 
 
 def _subject(data: bytes) -> bool:
@@ -120,10 +132,35 @@ def _subject(data: bytes) -> bool:
                 return True
     if b"_hook(" in data and (b".append(" in data or b"] = " in data) and b"register_" in data:
         return True
-    if (b"criterion(" in data or b"loss_fn(" in data) and _patterns()[0].search(data):
+    if (b"criterion(" in data or b"loss_fn(" in data) and _trains(data):
         return True
-    if b"if self.training:" in data and _patterns()[1].search(data):
+    if b"if self.training:" in data and _keeps_statistics(data):
         return True
-    if b"cache" in data and _patterns()[2].search(data):
+    if b"@lru_cache" in data and _caches_tensors(data):
         return True
     return b"env.step(" in data
+
+
+# ---------------------------------------------------------------------------------------- words of a function
+
+_ALONE = (
+    "backward(", "all_reduce", "barrier(", "all_gather", "reduce_scatter", "all_to_all", "fully_shard", "_step(", "retain_graph",
+    "create_graph", "empty_cache", ".item()", "lru_cache", "num_workers", "pin_memory", "set_epoch", "state_dict(", "save(",
+    "zero_grad", "env.step(", "cpp_extension", "RawKernel(", "cudaMalloc", ".append(", ".eval()", "__getitem__", "allreduce",
+    "allgather", "set_device", "self.log(", "SyncBatchNorm", "sync_batchnorm", "clip_grad", "requires_grad", "collate_fn",
+)  # fmt: skip
+_FAMILIES = {
+    "oader": ("DataLoader(", "oader:", "oader):", "oader)):", "oader, "),
+    "roadcast": ("broadcast(", "broadcast_object_list", "broadcast_"),
+    "gather_": ("gather_object", "gather_for_metrics", "gather_tensor"),
+    "istributed": ("DistributedDataParallel", "DistributedSampler(", "is_distributed", "DistributedOptimizer"),
+    "ataParallel": ("DataParallel(", "FullyShardedDataParallel"),
+    "DP(": ("DDP(", "FSDP("),
+    "_group(": ("init_process_group(", "new_group(", "destroy_process_group("),
+    "_hook(": ("register_forward_hook(", "register_hook(", "register_full_backward_hook(", "register_forward_pre_hook("),
+    "process": ("main_process", "process_index", "wait_for_everyone", "world_process_zero", "local_process_zero"),
+    "rank": (*(w.decode() for w in RANKS), "rank=="),
+    "_zero": ("global_zero", "rank_zero", "process_zero"),
+    "master": ("is_master", "master_process", "is_main"),
+    "loss": ("criterion(", "loss_fn(", "loss_func(", "loss_fct(", "cross_entropy("),
+}  # fmt: skip

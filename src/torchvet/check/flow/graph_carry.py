@@ -1,0 +1,517 @@
+"""Does a value carry an autograd graph, and what has become of the graph: the heart of the graph rules.
+
+Evidence is one of: the value is what a module returns; backward runs on it, here, in a callee that is handed it, in a
+caller that gets it back, or in the framework; it is computed from such a value. Where a value is an argument of an unknown
+call whose result is trained, it is evidence for that argument only if a called object made it. Everything else is unknown,
+and unknown is silent.
+"""
+
+from __future__ import annotations
+
+from ... import knowledge
+from .graph_summaries import DEEPEST, Summaries
+from .graph_values import (
+    ALIVE,
+    FREED,
+    INHERIT,
+    MAYBE,
+    NOTHING,
+    OFF,
+    Graph,
+    Loop,
+    Node,
+    contradict,
+    nest_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..program.model import Function
+    from .graph_summaries import Sites
+    from .graph_values import Guards
+
+BUDGET = 1500
+"""Nodes visited for one question about a value."""
+
+
+class Carry:
+    """A value has a graph: its state, the node it comes from, the call sites passed on the way."""
+
+    __slots__ = ("root", "sites", "state")
+
+    def __init__(self, state: int, root: Node, sites: Sites) -> None:
+        self.state = state
+        self.root = root
+        self.sites = sites
+
+
+class Event:
+    """Backward runs on `nodes`, in `loop` of the function; `keeps`: the graph is retained."""
+
+    __slots__ = ("accs", "evidence", "guards", "keeps", "loop", "nodes", "partial", "pos", "reached")
+
+    def __init__(self, pos: int, nodes: list[Node], loop: Loop | None, guards: Guards, keeps: bool) -> None:
+        self.pos = pos
+        self.nodes = nodes
+        self.loop = loop
+        self.guards = guards
+        self.keeps = keeps
+        self.reached: set[Node] = set()
+        self.evidence: set[Node] = set()
+        """Reached nodes that must have a graph."""
+        self.partial: dict[Node, set[str]] = {}
+        """Calls of whose result some elements are reached: which."""
+        self.accs: set[Node] = set()
+        """Stores whose content goes into the backward."""
+
+
+class Carrying(Summaries):
+    """Adds to the summaries: closures of backward calls, and the question `carry`."""
+
+    def __init__(self, program: object) -> None:
+        super().__init__(program)  # type: ignore[arg-type]
+        self._events: dict[int, list[Event]] = {}
+        self._parameters: dict[int, dict[str, bool]] = {}
+        self._active: set[object] = set()
+        self._trained: dict[int, bool] = {}
+        self.budget = BUDGET
+
+    # ------------------------------------------------------------------------------------------------------- events
+    def events(self, graph: Graph) -> list[Event]:
+        """All backward runs over values of a function: its own calls, callees that are handed a value, its framework,
+        callers that get a value back."""
+        known = self._events.get(id(graph))
+        if known is None:
+            known = self._events[id(graph)] = []
+            for event in self.find_events(graph):
+                self.close(event)
+                known.append(event)
+        return known
+
+    def find_events(self, graph: Graph) -> list[Event]:
+        f = graph.function
+        out = [Event(b.pos, [b.node], b.loop, b.guards, b.keeps) for b in graph.backwards]
+        for node in graph.calls.values():
+            if node.kind == "call" and node.data.method in knowledge.graph("consuming_methods") and node.data.arguments:
+                out.append(Event(node.pos, [node.data.arguments[0]], node.loop, node.guards, True))
+                continue
+            handed = self.handed_to_backward(node)
+            if handed:
+                keeps = all(k for _, k in handed)
+                out.append(Event(node.pos, [n for n, _ in handed], node.loop, node.guards, keeps))
+        if f.owner is not None:
+            hooks = knowledge.graph("training_hooks")
+            if any(f"{base}.{f.name}" in hooks for base in self.program.bases(f.owner)[1]):
+                nodes = [x for r in graph.returns for x in self.losses_of(r)]
+                if nodes:
+                    out.append(Event(f.pos, nodes, None, (), False))
+        out += self.caller_events(graph)
+        return out
+
+    def losses_of(self, returned: Node) -> list[Node]:
+        """What a training hook returns: the loss, or a dict with "loss"."""
+        if returned.kind in ("box", "snap", "call"):
+            return [n for n, _ in self.elements(returned, "['loss']")] or [returned]
+        return [returned]
+
+    def elements(self, base: Node, key: str) -> list[tuple[Node, Sites]]:
+        out: list[tuple[Node, Sites]] = []
+        whole = base.graph.elements.get((id(base), key)) or Node(base.graph, "elem", base.pos, (base,), key)
+        base.graph.elements[(id(base), key)] = whole
+        self.collect(base, key, (), 0, out, whole)
+        return [(n, s) for n, s in out if n is not NOTHING]
+
+    def handed_to_backward(self, node: Node) -> list[tuple[Node, bool]]:
+        """[(argument, retained)] of a call whose callee runs backward on that argument."""
+        if node.kind != "call" or node.data.external is not None:
+            return []
+        out = []
+        interesting = [n for n in node.inputs if n.kind in ("call", "op", "elem", "phi", "join", "acc", "param", "snap", "iter")]
+        if not interesting:
+            return []
+        for f, _ in self.targets(node):
+            for name, keeps in self.trained_parameters(f).items():
+                found = self.argument(node, f, name)
+                if found is not NOTHING:
+                    out.append((found, keeps))
+        return out
+
+    def trained_parameters(self, f: Function) -> dict[str, bool]:
+        """{parameter: retained} on whose argument the function runs backward."""
+        known = self._parameters.get(id(f))
+        if known is not None:
+            return known
+        out = self._parameters[id(f)] = {}
+        if "backward" not in self.program_text(f) or self.depth_of_training > 3:
+            return out
+        self.depth_of_training += 1
+        try:
+            graph = self.graph(f)
+            for back in graph.backwards:
+                event = Event(back.pos, [back.node], back.loop, back.guards, back.keeps)
+                self.close(event)
+                for name, node in graph.params.items():
+                    if node in event.reached and name != graph.self_name:
+                        out[name] = out.get(name, True) and back.keeps
+            for node in graph.calls.values():
+                for handed, keeps in self.handed_to_backward(node):
+                    if handed.kind == "param" and handed.data != graph.self_name:
+                        out[handed.data] = out.get(handed.data, True) and keeps
+        finally:
+            self.depth_of_training -= 1
+        return out
+
+    depth_of_training = 0
+
+    def program_text(self, f: Function) -> str:
+        """The text in which a function's backward must stand: its module's."""
+        return self.program.text(f.module.path) or ""
+
+    def caller_events(self, graph: Graph) -> list[Event]:
+        """The callers run backward on what the function returns."""
+        out: list[Event] = []
+        f = graph.function
+        key = ("callers", id(f))
+        if not graph.returns or f.name == "<module>" or key in self._active or len(self._active) > 6:
+            return out
+        if not self.returns_matter(graph):
+            return out
+        self._active.add(key)
+        try:
+            for call in self.calls_of(f)[:6]:
+                for event in self.events(call.graph):
+                    nodes: list[Node] = []
+                    if call in event.evidence or call in event.reached and call not in event.partial:
+                        nodes = list(graph.returns)
+                    elif call in event.partial:
+                        for k in event.partial[call]:
+                            nodes += [n for r in graph.returns for n, s in self.elements(r, k) if n.graph is graph]
+                    nodes = [n for n in nodes if n is not NOTHING]
+                    if nodes:
+                        out.append(Event(f.pos, nodes, None, (), event.keeps))
+        finally:
+            self._active.discard(key)
+        return out[:6]
+
+    def returns_matter(self, graph: Graph) -> bool:
+        return any(r is not NOTHING and r.kind not in ("func", "object", "param", "context") for r in graph.returns)
+
+    def close(self, event: Event) -> None:
+        """What the backward goes over: everything the value is made of, within one step."""
+        around = set(nest_of(event.loop))
+        stack: list[tuple[Node, bool]] = [(n, True) for n in event.nodes]
+        seen: dict[Node, bool] = {}
+        while stack:
+            node, sure = stack.pop()
+            if node is NOTHING or seen.get(node, False) or (node in seen and not sure):
+                continue
+            seen[node] = sure
+            event.reached.add(node)
+            kind = node.kind
+            if sure and kind in ("call", "elem", "param", "iter", "free", "acc", "op", "join", "phi"):
+                event.evidence.add(node)
+            if kind == "op":
+                stack += self.operands(node, sure)
+            elif kind == "phi":
+                if node.data not in around:
+                    stack += [(n, sure) for n in node.inputs]
+            elif kind == "join":
+                stack += [(n, sure) for n in node.inputs]
+            elif kind == "elem":
+                base = node.inputs[0]
+                if base.kind == "call":
+                    event.partial.setdefault(base, set()).add(node.data)
+                    if base not in seen:
+                        seen[base] = False
+                        event.reached.add(base)
+                        stack += [(n, self.made_by_object(n)) for n in base.inputs]
+                else:
+                    stack += [(n, sure and n.kind in ("call", "op", "acc", "phi", "join")) for n in self.inside(node)]
+            elif kind == "iter":
+                stack += [(n, sure) for n in self.inside(node)]
+            elif kind == "call":
+                stack += [(n, self.made_by_object(n)) for n in node.inputs]
+            elif kind == "acc":
+                event.accs.add(node)
+                stack += [(n, sure) for n in node.inputs]
+            elif kind in ("tuple", "box", "snap", "lambda"):
+                if kind == "snap":
+                    stack.append((node.inputs[0], False))
+                stack += [(n, sure) for n in self.sources(node)]
+
+    def inside(self, node: Node) -> list[Node]:
+        """What an element or iterated value of a local container is."""
+        out = [n for n, s in self.parts_of(node, (), 9) if n is not node and n.graph is node.graph and not s]
+        # the stores that hold them take part as well
+        at: Node | None = node.inputs[0]
+        while at is not None:
+            out += node.graph.contents.get(at, ())
+            if at.kind in ("phi", "join"):
+                for n in at.inputs:
+                    out += node.graph.contents.get(n, ())
+            at = at.inputs[0] if at.kind in ("elem", "op", "iter", "phi", "join", "acc") and at.inputs else None
+        return out
+
+    def operands(self, node: Node, sure: bool) -> list[tuple[Node, bool]]:
+        """The operands of a trained value: a product or quotient tells about computed operands, a sum about each."""
+        if len(node.inputs) == 1:
+            return [(node.inputs[0], sure)]
+        out = []
+        for i, n in enumerate(node.inputs):
+            computed = n.kind in ("op", "acc", "phi", "join") or n.kind == "call" and self.made_by_object(n)
+            first = node.data in ("/", "/=") and i == 0
+            out.append((n, sure and (computed or first)))
+        return out
+
+    def made_by_object(self, node: Node) -> bool:
+        """Is a value the result of calling an object (a model, a loss), not of a method or an outside function?"""
+        if node.kind in ("op", "join", "phi", "acc"):
+            return True
+        if node.kind != "call":
+            return False
+        call = node.data
+        if call.external is not None:
+            return False
+        if not call.method:
+            if call.callee.kind == "func" or (call.callee.kind == "free" and self.targets(node)):
+                return False
+            return call.callee.kind in ("param", "free", "elem", "object", "join", "phi", "call")
+        if call.receiver.kind == "param" and call.receiver.data == node.graph.self_name:
+            return not any(f.name == call.method for f, _ in self.targets(node))
+        return self.is_module(self.callee(node))
+
+    # -------------------------------------------------------------------------------------------------------- states
+    def state_here(self, node: Node, within: Loop | None) -> tuple[bool, int]:
+        """(does backward in this function prove a graph, state) of a value, for a place that lives through `within`."""
+        proof, state = False, ALIVE
+        if within is not None and within.graph is not node.graph:
+            within = None
+        for event in self.events(node.graph):
+            if node not in event.reached:
+                continue
+            if node in event.evidence:
+                proof = True
+            if not event.keeps and not contradict(event.guards, node.guards):
+                if within is None or event.loop is not None and within in event.loop.nest():
+                    state = FREED
+        return proof, state
+
+    def carry(self, node: Node, sites: Sites = (), within: Loop | None = None) -> Carry | None:
+        """Whether a value has a graph when gradients are on; None when not, or not known."""
+        self.budget = BUDGET
+        self.bottom = within
+        return self._carry(node, sites, within)
+
+    bottom: Loop | None = None
+    """The loop that the place of the question lives through, for values that come back to its function."""
+
+    def _carry(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
+        if node is NOTHING or node.graph is None:
+            return None
+        self.budget -= 1
+        mark = (id(node), len(sites), id(sites[-1]) if sites else 0)
+        if self.budget < 0 or mark in self._active or node.mode == OFF and node.kind in ("call", "op"):
+            return None
+        if node.kind in ("call", "op") and self.mode(node.graph.function) == OFF and node.mode == INHERIT:
+            return None
+        self._active.add(mark)
+        try:
+            proof, state = self.state_here(node, within)
+            if proof:
+                return Carry(state, node, sites)
+            if node.kind == "call" and (node.mode == MAYBE or self.mode_at(node) == MAYBE):
+                return None
+            found = self.derive(node, sites, within)
+            if found is not None and state == FREED and found.state == ALIVE:
+                return Carry(FREED, found.root, found.sites)
+            return found
+        finally:
+            self._active.discard(mark)
+
+    def derive(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
+        kind = node.kind
+        if kind in ("op", "join", "phi", "tuple"):
+            return self.any_of([(n, sites) for n in node.inputs], within)
+        if kind == "acc":
+            return self.any_of([(n, sites) for n in (node.inputs[1], node.inputs[0])], within)
+        if kind == "box":
+            return self.any_of([(n, sites) for n in self.sources(node)], within)
+        if kind == "snap":
+            found = self.any_of([(n, sites) for n in node.data.values()], within)
+            return found or self.rest_of(node, sites, within)
+        if kind in ("elem", "iter"):
+            return self.any_of([(n, s) for n, s in self.parts_of(node, sites, 0) if n is not node], within) or self.element_of_call(node, sites)
+        if kind == "param":
+            return self.through_parameter(node, sites)
+        if kind == "free":
+            return self.any_of([(n, ()) for n in self.bound(node)], None)
+        if kind == "call":
+            return self.through_call(node, sites, within)
+        return None
+
+    def any_of(self, nodes: list[tuple[Node, Sites]], within: Loop | None) -> Carry | None:
+        """The worst of several: alive before freed."""
+        best: Carry | None = None
+        for n, sites in nodes:
+            found = self._carry(n, sites, within)
+            if found is not None and (best is None or found.state > best.state):
+                best = found
+        return best
+
+    def rest_of(self, snap: Node, sites: Sites, within: Loop | None) -> Carry | None:
+        """The elements of a container that were not replaced."""
+        base = snap.inputs[0]
+        for event in self.events(base.graph):
+            for key in event.partial.get(base, ()):
+                if key not in snap.data:
+                    here = within if within is not None and within.graph is base.graph else None
+                    freed = not event.keeps and (here is None or event.loop is not None and here in event.loop.nest())
+                    return Carry(FREED if freed else ALIVE, base, sites)
+        if base.kind == "box":
+            return self.any_of([(n, sites) for k, n in base.data.entries.items() if k not in snap.data], within)
+        if base.kind in ("call", "op") and not any(self.partly(base)):
+            return self._carry(base, sites, within)
+        return None
+
+    def partly(self, base: Node) -> list[str]:
+        return [k for event in self.events(base.graph) for k in event.partial.get(base, ())]
+
+    def element_of_call(self, node: Node, sites: Sites) -> Carry | None:
+        """An element of what an unknown call returns: the known outputs of a model, or a sibling by number of an element on
+        which backward runs, when the result is used as a list."""
+        if node.kind != "elem":
+            return None
+        base = node.inputs[0]
+        if base.kind != "call" or base.mode == OFF or self.mode_at(base) != 2:
+            return None
+        if self.targets(base):
+            return None
+        outputs = knowledge.graph("output_attributes")
+        key = node.data
+        if (key[1:] in outputs or key[2:-2] in outputs) and self.calls_module(base):
+            _, state = self.state_here(base, None)
+            return Carry(state, base, sites)
+        if base not in base.graph.unpacked and key[1:-1].isdigit():
+            for event in self.events(base.graph):
+                if any(k[1:-1].isdigit() for k in event.partial.get(base, ())):
+                    return Carry(ALIVE if event.keeps else FREED, base, sites)
+        return None
+
+    def through_parameter(self, node: Node, sites: Sites) -> Carry | None:
+        f = node.graph.function
+        if sites and any(t is f for t, _ in self.targets(sites[-1])):
+            return self._carry(self.argument(sites[-1], f, node.data), sites[:-1], None if sites[:-1] else self.bottom)
+        if sites or node.data == node.graph.self_name:
+            return None
+        return self.any_of([(n, ()) for n, _ in self.passed(node)[:4]], None)
+
+    def through_call(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
+        if self.partly(node) and not sites:
+            keys = self.partly(node)
+            return self._carry(node.graph.elements[(id(node), keys[0])], sites, within)
+        call = node.data
+        name = (call.external or "").rpartition(".")[2] or call.method
+        found = self.targets(node)
+        if found:
+            if len(sites) >= DEEPEST:
+                return None
+            out = None
+            for f, cls in found:
+                if self.mode(f) == OFF or self.own_mode(f) == OFF:
+                    continue
+                graph = self.graph(f)
+                returned = [(r, (*sites, node)) for r in graph.returns] or [(y, (*sites, node)) for y, _ in graph.yields]
+                got = self.any_of(returned, None)
+                if got is None and cls is not None and f.name == "forward" and self.is_module_class(cls):
+                    if any(self.unclear(r) for r, _ in returned):
+                        got = Carry(ALIVE, node, sites)
+                if got is not None and (out is None or got.state > out.state):
+                    out = got
+            return out
+        if name in ("step",) and call.method:
+            closures = [g for a in call.arguments for g in self.functions(a)]
+            return self.any_of([(r, (*sites, node)) for g in closures for r in self.graph(g).returns], None)
+        if call.external is not None and call.external not in knowledge.graph("passing_functions"):
+            if call.external in knowledge.graph("graph_results"):
+                return Carry(ALIVE, node, sites)
+            return None
+        if name in knowledge.graph("passing_methods") and call.arguments:
+            return self._carry(call.arguments[0], sites, within)
+        callee = self.callee(node)
+        if self.calls_module(node):
+            return Carry(ALIVE, node, sites)
+        if self.is_loss(callee) or self.is_trained(callee):
+            found_in = self.any_of([(n, sites) for n in call.arguments], within)
+            if found_in is None and self.is_trained(callee) and any(self.is_handle(n) for n in call.arguments):
+                return Carry(ALIVE, node, sites)
+            if found_in is not None:
+                # a value beside the trained one: its own nodes keep what they have saved
+                return Carry(ALIVE, node, sites)
+        return None
+
+    def unclear(self, returned: Node) -> bool:
+        """May a returned value have a graph at all: it is computed from something."""
+        if returned.kind in ("tuple", "box", "join"):
+            return any(self.unclear(n) for n in self.sources(returned))
+        return returned.kind in ("op", "call", "elem", "phi")
+
+    def is_handle(self, node: Node) -> bool:
+        """An attribute of self or a parameter handed on as it is: may be the model itself."""
+        if node.kind == "elem":
+            base = node.inputs[0]
+            return base.kind == "param" and base.data == node.graph.self_name
+        return False
+
+    def calls_module(self, node: Node) -> bool:
+        return node.kind == "call" and self.is_module(self.callee(node))
+
+    def is_loss(self, callee: Node, depth: int = 0) -> bool:
+        """Is the called object a loss, or a module without parameters?"""
+        if depth > 4:
+            return False
+        if callee.kind == "object" and isinstance(callee.data, str):
+            name = callee.data
+            return name in knowledge.graph("loss_classes") or name in knowledge.graph("parameterless_modules")
+        if callee.kind in ("join", "phi"):
+            return any(self.is_loss(n, depth + 1) for n in callee.inputs)
+        if callee.kind == "free":
+            return any(self.is_loss(n, depth + 1) for n in self.bound(callee))
+        if callee.kind == "elem":
+            return any(self.is_loss(n, depth + 1) for n, _ in self.parts_of(callee, (), 6) if n is not callee)
+        if callee.kind == "param":
+            scope = self.program.scope(callee.graph.function)
+            for x in self.program.entities(("name", callee.pos, callee.data), scope):
+                if x[0] == "extinst" and x[1] in knowledge.graph("loss_classes"):
+                    return True
+            return depth < 2 and any(self.is_loss(n, depth + 1) for n, _ in self.passed(callee)[:4])
+        return False
+
+    def is_trained(self, callee: Node) -> bool:
+        """Does backward run on what this callable returns, at another call of it?"""
+        if callee is NOTHING or callee.graph is None:
+            return False
+        known = self._trained.get(id(callee))
+        if known is not None:
+            return known
+        self._trained[id(callee)] = False
+        out = self.trained_in(callee.graph, callee)
+        me = callee.graph.params.get(callee.graph.self_name)
+        owner = callee.graph.function.owner
+        if not out and owner is not None and callee.kind == "elem" and callee.inputs[0] is me:
+            for method in self.holders(owner, callee.data):
+                graph = self.graph(method)
+                other = graph.params.get(graph.self_name)
+                twin = graph.elements.get((id(other), callee.data)) if other is not None else None
+                if twin is not None and self.trained_in(graph, twin):
+                    out = True
+                    break
+        self._trained[id(callee)] = out
+        return out
+
+    def trained_in(self, graph: Graph, callee: Node) -> bool:
+        for event in self.events(graph):
+            for node in event.evidence:
+                if node.kind == "call" and node.graph is graph and self.callee(node) is callee:
+                    return True
+        return False
+

@@ -1,0 +1,613 @@
+"""Questions over the value-flow graphs of all functions: what a call runs, what a value is made of, in which gradient
+mode a function runs. Everything is answered on demand and remembered; nothing is computed for functions nobody asks about.
+"""
+
+from __future__ import annotations
+
+from ... import knowledge
+from ..program.model import line_of
+from .graph_build import graph_of, mentions_switch
+from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Graph, Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..program.model import Class, Expr, Function, Module
+    from ..program.program import Program
+
+    Sites = tuple[Node, ...]
+
+DEEPEST = 5
+"""Calls into calls followed for one question."""
+MOST_CALLERS = 8
+MOST_PARTS = 48
+
+
+class Summaries:
+    """The graphs of a program's functions and what can be asked about them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._graphs: dict[int, Graph] = {}
+        self._targets: dict[int, list[tuple[Function, Class | None]]] = {}
+        self._modes: dict[int, int] = {}
+        self._texts: dict[int, str] = {}
+        self._users: dict[int, dict[Node, list[Node]]] = {}
+        self._classes: dict[int, list[Class]] = {}
+        self._holders: dict[tuple[int, str], list[Function]] = {}
+        self._modules: dict[int, bool] = {}
+        self._busy: set[object] = set()
+
+    # ------------------------------------------------------------------------------------------------------- graphs
+    def graph(self, f: Function) -> Graph:
+        known = self._graphs.get(id(f))
+        if known is None:
+            known = self._graphs[id(f)] = graph_of(self.program, f)
+        return known
+
+    def text(self, f: Function) -> str:
+        """The source of a function."""
+        known = self._texts.get(id(f))
+        if known is None:
+            lines = self.program.lines(f.module.path)
+            known = self._texts[id(f)] = "\n".join(lines[f.first_line - 1 : f.end_line])
+        return known
+
+    def users(self, graph: Graph) -> dict[Node, list[Node]]:
+        """Where each node of a graph goes: the reverse of the edges."""
+        known = self._users.get(id(graph))
+        if known is None:
+            known = self._users[id(graph)] = {}
+            for node in graph.nodes:
+                for source in self.sources(node):
+                    known.setdefault(source, []).append(node)
+        return known
+
+    def sources(self, node: Node) -> Iterator[Node]:
+        yield from node.inputs
+        if node.kind == "box":
+            yield from node.data.entries.values()
+        elif node.kind == "snap":
+            yield from node.data.values()
+        elif node.kind == "lambda":
+            yield node.data
+        yield from node.graph.contents.get(node, ()) if node.graph else ()
+
+    # -------------------------------------------------------------------------------------------------------- calls
+    def targets(self, node: Node) -> list[tuple[Function, Class | None]]:
+        """Project functions that a call may run, each with the class of the object it is called on, as far as known."""
+        known = self._targets.get(id(node))
+        if known is not None:
+            return known
+        self._targets[id(node)] = found = []
+        if node.kind == "object":
+            if not isinstance(node.data, str):
+                f = self.program.method(node.data, "__init__")
+                if f:
+                    found.append((f, node.data))
+            return found
+        call = node.data
+        f0 = node.graph.function
+        scope = self.program.scope(f0)
+        for f in self.program.targets(call.expr, scope):
+            found.append((f, f.owner))
+        if found or call.external is not None:
+            return found
+        callee = call.callee
+        if callee is not NOTHING:
+            for f in self.functions(callee):
+                found.append((f, None))
+            for cls in self.classes(callee):
+                f2 = self.program.method(cls, "__call__") or self.program.method(cls, "forward")
+                if f2:
+                    found.append((f2, cls))
+        elif call.method and call.receiver is not NOTHING:
+            for cls in self.classes(call.receiver):
+                f2 = self.program.method(cls, call.method)
+                if f2:
+                    found.append((f2, cls))
+            if not found:
+                attribute = self.callee(node)
+                for f in self.functions(attribute):
+                    found.append((f, None))
+                for cls in self.classes(attribute):
+                    f2 = self.program.method(cls, "__call__") or self.program.method(cls, "forward")
+                    if f2:
+                        found.append((f2, cls))
+        del found[6:]
+        return found
+
+    def callee(self, node: Node) -> Node:
+        """What is called, as a value: `self.model` in `self.model(x)`."""
+        call = node.data
+        if call.callee is not NOTHING or not call.method:
+            return call.callee if call.callee is not NOTHING else NOTHING
+        if call.receiver is NOTHING:
+            return NOTHING
+        key = (id(call.receiver), "." + call.method)
+        elements = node.graph.elements
+        if key not in elements:
+            elements[key] = Node(node.graph, "elem", node.pos, (call.receiver,), "." + call.method)
+        found: Node = elements[key]
+        return found
+
+    def functions(self, node: Node, depth: int = 0) -> list[Function]:
+        """Project functions that a value may be."""
+        if depth > DEEPEST or node is NOTHING:
+            return []
+        out: list[Function] = []
+        if node.kind == "func":
+            return [node.data]
+        key = ("functions", id(node))
+        if key in self._busy:
+            return []
+        self._busy.add(key)
+        try:
+            if node.kind in ("join", "phi"):
+                for n in node.inputs:
+                    out += self.functions(n, depth + 1)
+            elif node.kind == "call":
+                for f, _ in self.targets(node):
+                    for r in self.graph(f).returns:
+                        out += self.functions(r, depth + 1)
+            elif node.kind in ("elem", "iter"):
+                for n, _ in self.parts_of(node, (), depth + 1):
+                    if n is not node:
+                        out += self.functions(n, depth + 1)
+            elif node.kind == "free":
+                for n in self.bound(node):
+                    out += self.functions(n, depth + 1)
+            elif node.kind == "param" and depth < 3:
+                for n, _ in self.passed(node):
+                    out += self.functions(n, depth + 1)
+                    if n.kind == "free":
+                        for x in self.program.entities(("name", n.pos, n.data), self.program.scope(n.graph.function)):
+                            if x[0] in ("func", "method"):
+                                out.append(x[1])
+        finally:
+            self._busy.discard(key)
+        return list(dict.fromkeys(out))[:6]
+
+    def classes(self, node: Node, depth: int = 0) -> list[Class]:
+        """Project classes whose instance a value may be."""
+        if depth > DEEPEST or node is NOTHING:
+            return []
+        known = self._classes.get(id(node))
+        if known is not None:
+            return known
+        key = ("classes", id(node))
+        if key in self._busy:
+            return []
+        self._busy.add(key)
+        out: list[Class] = []
+        try:
+            if node.kind == "object":
+                if not isinstance(node.data, str):
+                    out.append(node.data)
+            elif node.kind in ("join", "phi"):
+                for n in node.inputs:
+                    out += self.classes(n, depth + 1)
+            elif node.kind == "call":
+                for f, _ in self.targets(node):
+                    for r in self.graph(f).returns:
+                        out += self.classes(r, depth + 1)
+            elif node.kind in ("elem", "iter"):
+                for n, _ in self.parts_of(node, (), depth + 1):
+                    if n is not node:
+                        out += self.classes(n, depth + 1)
+            elif node.kind == "free":
+                for n in self.bound(node):
+                    out += self.classes(n, depth + 1)
+            elif node.kind == "param":
+                graph = node.graph
+                if node.data == graph.self_name and graph.function.owner:
+                    out.append(graph.function.owner)
+                else:
+                    for x in self.program.entities(("name", node.pos, node.data), self.program.scope(graph.function)):
+                        if x[0] == "inst":
+                            out.append(x[1])
+                    if not out and depth < 3:
+                        for n, _ in self.passed(node):
+                            out += self.classes(n, depth + 1)
+            elif node.kind == "op" and node.data in ("copy", "enter"):
+                for n in node.inputs:
+                    out += self.classes(n, depth + 1)
+        finally:
+            self._busy.discard(key)
+        out = list(dict.fromkeys(out))[:6]
+        if depth == 0:
+            self._classes[id(node)] = out
+        return out
+
+    def argument(self, site: Node, f: Function, name: str) -> Node:
+        """What a call passes for a parameter."""
+        if site.kind == "object":
+            call = None
+            arguments, keywords = list(site.inputs), {}
+            expr = None
+        else:
+            call = site.data
+            arguments, keywords, expr = call.arguments, call.keywords, call.expr
+        if name in keywords:
+            found: Node = keywords[name]
+            return found
+        params = f.params
+        if f.is_method and params:
+            if params[0][0] == name:
+                if call is None:
+                    return site
+                return call.receiver if f.name == call.method else self.callee(site)
+            params = params[1:]
+        if expr is not None and any(a[0] == "star" for a in expr[3]):
+            starred = [a for a, e in zip(arguments, expr[3]) if e[0] == "star"]
+            positional = [p[0] for p in params if p[1] == "pos"]
+            before = next(i for i, a in enumerate(expr[3]) if a[0] == "star")
+            if name in positional and positional.index(name) < before:
+                return arguments[positional.index(name)]
+            return starred[0]
+        i = 0
+        for p in params:
+            if p[1] == "pos":
+                if p[0] == name:
+                    return arguments[i] if i < len(arguments) else NOTHING
+                i += 1
+            elif p[1] == "*" and p[0] == name:
+                rest = tuple(a for a in arguments[i:] if a is not NOTHING)
+                return Node(site.graph, "tuple", site.pos, rest) if rest else NOTHING
+        return NOTHING
+
+    def passed(self, param: Node) -> list[tuple[Node, Node]]:
+        """[(argument, call)] that the callers in the project pass for a parameter."""
+        out = []
+        for call in self.calls_of(param.graph.function):
+            found = self.argument(call, param.graph.function, param.data)
+            if found is not NOTHING:
+                out.append((found, call))
+        return out
+
+    def calls_of(self, f: Function) -> list[Node]:
+        """The call nodes in the project that may run a function."""
+        out = []
+        for caller, expr in self.program.callers(f)[: 2 * MOST_CALLERS]:
+            if caller is f:
+                continue
+            node = self.graph(caller).calls.get(expr[1])
+            if node is not None and node not in out:
+                out.append(node)
+        return out[:MOST_CALLERS]
+
+    # -------------------------------------------------------------------------------------------------------- values
+    def bound(self, free: Node) -> list[Node]:
+        """What a free name may hold: the bindings of the functions around, else of the module."""
+        f = free.graph.function
+        at: Function | None = f.parent
+        while at is not None:
+            graph = self.graph(at)
+            if free.data in graph.params and free.data not in graph.bindings:
+                return [graph.params[free.data]]
+            if free.data in graph.bindings:
+                return [*graph.bindings[free.data], *([graph.params[free.data]] if free.data in graph.params else [])]
+            for g in graph.nested:
+                if g.name == free.data:
+                    return [Node(graph, "func", g.pos, (), g)]
+            at = at.parent
+        if f.name != "<module>" and free.data in f.module.names and f.module.names[free.data][0] == "value":
+            return self.graph(self.program.main(f.module)).bindings.get(free.data, [])
+        return []
+
+    def holders(self, cls: Class, attribute: str) -> list[Function]:
+        """The methods of a class and its ancestors in whose text `self.<attribute>` may be written."""
+        key = (id(cls), attribute)
+        known = self._holders.get(key)
+        if known is None:
+            known = self._holders[key] = []
+            for c in (cls, *self.program.bases(cls)[0]):
+                for method in c.methods.values():
+                    if method not in known and attribute in self.text(method):
+                        known.append(method)
+        return known
+
+    def heap(self, cls: Class, key: str) -> list[Node]:
+        """What the methods of a class leave in an attribute (key ".x"), and what they put into it."""
+        out: list[Node] = []
+        for method in self.holders(cls, key):
+            graph = self.graph(method)
+            out += graph.attributes.get(key, ())
+            me = graph.params.get(graph.self_name)
+            if me is not None:
+                element = graph.elements.get((id(me), key))
+                if element is not None:
+                    out += graph.contents.get(element, ())
+        return out
+
+    def parts_of(self, node: Node, sites: Sites, depth: int) -> list[tuple[Node, Sites]]:
+        """What an `elem` or `iter` node may be: [(node, call sites still open)]; the node itself where nothing is known."""
+        key = "[*]" if node.kind == "iter" else node.data
+        out: list[tuple[Node, Sites]] = []
+        self.collect(node.inputs[0], key, sites, depth, out, node)
+        if node.kind == "elem":
+            out += [(n.data.value, sites) for n in node.graph.contents.get(node, ()) if n.data.how == "add"]
+        return out[:MOST_PARTS]
+
+    def collect(
+        self, base: Node, key: str, sites: Sites, depth: int, out: list[tuple[Node, Sites]], whole: Node
+    ) -> None:  # fmt: skip
+        """Adds to `out` what may be the element `key` of `base`."""
+        mark = ("part", id(base), key, len(sites))
+        if depth > 12 or mark in self._busy or len(out) > MOST_PARTS:
+            return
+        self._busy.add(mark)
+        try:
+            self._collect(base, key, sites, depth + 1, out, whole)
+        finally:
+            self._busy.discard(mark)
+
+    def _collect(
+        self, base: Node, key: str, sites: Sites, depth: int, out: list[tuple[Node, Sites]], whole: Node
+    ) -> None:  # fmt: skip
+        kind = base.kind
+        if kind == "box":
+            for k, n in base.data.entries.items():
+                if k == key or key == "[*]" and not k.startswith("[**") or k == "[*]":
+                    out.append((n, sites))
+                elif k.startswith("[**"):
+                    self.collect(n, key, sites, depth, out, whole)
+            self.stored(base, key, sites, out)
+        elif kind == "tuple":
+            index = key[1:-1]
+            if index.isdigit() and int(index) < len(base.inputs):
+                out.append((base.inputs[int(index)], sites))
+            elif key in ("[*]", "[-1]") or not index.lstrip("-").isdigit():
+                out += [(n, sites) for n in base.inputs]
+        elif kind == "snap":
+            if key in base.data:
+                out.append((base.data[key], sites))
+            else:
+                if key == "[*]":
+                    out += [(n, sites) for n in base.data.values()]
+                self.collect(base.inputs[0], key, sites, depth, out, whole)
+        elif kind in ("join", "phi"):
+            for n in base.inputs:
+                self.collect(n, key, sites, depth, out, whole)
+        elif kind == "acc":
+            if base.data.how in ("append", "comp", "item"):
+                out.append((base.data.value, sites))
+                self.collect(base.inputs[0], key, sites, depth, out, whole)
+            elif base.data.how == "cat":
+                for n in base.inputs:
+                    self.collect(n, key, sites, depth, out, whole)
+            else:
+                out.append((base, sites))
+        elif kind == "op":
+            if base.data in ("copy", "items", "values", "elements", "enumerate", "enter", "slice"):
+                for n in base.inputs:
+                    self.collect(n, key, sites, depth, out, whole)
+            else:
+                out.append((base, sites))
+        elif kind == "call":
+            found = self.targets(base) if len(sites) < DEEPEST else []
+            for f, _ in found:
+                graph = self.graph(f)
+                for r in graph.returns or [y for y, _ in graph.yields]:
+                    self.collect(r, key, (*sites, base), depth, out, whole)
+            if not found:
+                out.append((self.opaque(base, key, whole), sites))
+        elif kind == "param":
+            if sites and any(f is base.graph.function for f, _ in self.targets(sites[-1])):
+                self.collect(self.argument(sites[-1], base.graph.function, base.data), key, sites[:-1], depth, out, whole)
+            elif key[0] == "." and self.classes(base):
+                for cls in self.classes(base)[:3]:
+                    for n in self.heap(cls, key):
+                        out.append((n, ()))
+                out.append((self.opaque(base, key, whole), sites))
+            elif depth < 6:
+                out.append((self.opaque(base, key, whole), sites))
+                for n, _ in self.passed(base):
+                    self.collect(n, key, (), depth + 1, out, whole)
+        elif kind == "object":
+            if key[0] == "." and not isinstance(base.data, str):
+                for n in self.heap(base.data, key):
+                    out.append((n, (*sites, base) if n.graph.function.name == "__init__" and len(sites) < DEEPEST else ()))
+        elif kind in ("elem", "iter"):
+            inner = self.parts_of(base, sites, depth + 1)
+            for n, s in inner:
+                if n is base or n.kind == "elem" and n.data == base.data and n.inputs == base.inputs:
+                    out.append((self.opaque(base, key, whole), s))
+                else:
+                    self.collect(n, key, s, depth + 1, out, whole)
+            self.stored(base, key, sites, out)
+        elif kind == "free":
+            for n in self.bound(base):
+                self.collect(n, key, (), depth + 1, out, whole)
+            out.append((self.opaque(base, key, whole), sites))
+
+    def stored(self, base: Node, key: str, sites: Sites, out: list[tuple[Node, Sites]]) -> None:
+        """What was put into a container, as far as the key allows."""
+        for acc in base.graph.contents.get(base, ()):
+            store = acc.data
+            if store.how == "item" and store.key is not None and key[0] == "[" and store.place is base:
+                from .graph_values import key_of
+
+                k = key_of(store.key)
+                if k != key and key not in ("[*]",) and k[:2] in ("['", '["') and key[:2] in ("['", '["'):
+                    continue
+            out.append((store.value if store.how != "add" else acc, sites))
+
+    def opaque(self, base: Node, key: str, whole: Node) -> Node:
+        """The node that stands for an element about which nothing more is known."""
+        if whole.inputs and whole.inputs[0] is base and (whole.data == key or whole.kind == "iter"):
+            return whole
+        known = base.graph.elements.get((id(base), key))
+        if known is None:
+            known = base.graph.elements[(id(base), key)] = Node(base.graph, "elem", base.pos, (base,), key)
+        found: Node = known
+        return found
+
+    # --------------------------------------------------------------------------------------------------------- modes
+    def mode(self, f: Function) -> int:
+        """In which gradient mode a function runs: OFF when its decorators, its framework or all its callers say so."""
+        known = self._modes.get(id(f))
+        if known is None:
+            self._modes[id(f)] = ON  # recursion
+            known = self._modes[id(f)] = self.find_mode(f)
+        return known
+
+    def own_mode(self, f: Function) -> int:
+        """What decorators and frameworks say; INHERIT when they say nothing."""
+        no_grad = knowledge.graph("no_grad_contexts")
+        setters = knowledge.graph("grad_mode_setters")
+        scope = self.program.scope(f)
+        outer = scope.parent or scope
+        for d in f.decorators:
+            e = d[2] if d[0] == "call" else d
+            for x in self.program.entities(e, outer):
+                if x[0] == "ext" and x[1] in no_grad:
+                    return OFF
+                if x[0] == "ext" and x[1] in setters:
+                    first = d[3][0] if d[0] == "call" and d[3] else None
+                    return OFF if first and first[0] == "const" and not first[2] else MAYBE
+                if x[0] == "ext" and x[1] in knowledge.graph("enable_grad_contexts"):
+                    return ON
+                if x[0] == "func" and any(mentions_switch(self.program, g) for g in self.program.with_nested(x[1])):
+                    return OFF
+        if f.owner is not None:
+            hooks = knowledge.graph("no_grad_hooks")
+            outside = self.program.bases(f.owner)[1]
+            if any(f"{base}.{f.name}" in hooks for base in outside):
+                return OFF
+            if f.name in knowledge.graph("evaluation_hooks") and (outside or not self.program.callers(f)) and (
+                set(outside) - {"torch.nn.Module", "abc.ABC"}
+            ):
+                return OFF
+        return INHERIT
+
+    def find_mode(self, f: Function) -> int:
+        own = self.own_mode(f)
+        if own != INHERIT or f.name == "<module>":
+            return own or ON
+        found = set()
+        for call in self.calls_of(f):
+            if call.mode != INHERIT:
+                found.add(call.mode)
+            else:
+                found.add(self.mode(call.graph.function))
+        if f.parent is not None and not found:
+            return self.mode(f.parent)
+        if not found or ON in found:
+            return ON
+        return OFF if found == {OFF} else MAYBE
+
+    def mode_at(self, node: Node) -> int:
+        """The gradient mode in which a node is made."""
+        return node.mode if node.mode != INHERIT else self.mode(node.graph.function)
+
+    # ------------------------------------------------------------------------------------------------------- modules
+    def is_module(self, node: Node, depth: int = 0) -> bool:
+        """Is a value known to be a module: by its class, by what is called on it, by what callers pass."""
+        if node is NOTHING or depth > DEEPEST:
+            return False
+        known = self._modules.get(id(node))
+        if known is not None:
+            return known
+        key = ("module", id(node))
+        if key in self._busy:
+            return False
+        self._busy.add(key)
+        try:
+            found = self._is_module(node, depth)
+        finally:
+            self._busy.discard(key)
+        if found or depth == 0:
+            self._modules[id(node)] = found
+        return found
+
+    def is_module_class(self, cls: Class) -> bool:
+        bases = knowledge.graph("module_bases")
+        return any(o in bases or is_factory(o) for o in self.program.bases(cls)[1])
+
+    def _is_module(self, node: Node, depth: int) -> bool:
+        kind = node.kind
+        if kind == "object":
+            if isinstance(node.data, str):
+                return is_module_name(node.data)
+            return self.is_module_class(node.data)
+        if kind == "call" and node.data.external is not None:
+            return is_factory(node.data.external)
+        if kind == "call" and node.data.method in knowledge.graph("model_factory_methods"):
+            return True
+        if self.treated_as_module(node):
+            return True
+        if kind in ("join", "phi"):
+            return any(self.is_module(n, depth + 1) for n in node.inputs)
+        if kind == "call":
+            return any(self.is_module(r, depth + 1) for f, _ in self.targets(node)[:2] for r in self.graph(f).returns[:4])
+        if kind == "free":
+            return any(self.is_module(n, depth + 1) for n in self.bound(node)[:4])
+        if kind == "param":
+            if node.data == node.graph.self_name and node.graph.function.owner:
+                return self.is_module_class(node.graph.function.owner)
+            scope = self.program.scope(node.graph.function)
+            for x in self.program.entities(("name", node.pos, node.data), scope):
+                if x[0] == "inst" and self.is_module_class(x[1]) or x[0] == "extinst" and is_module_name(x[1]):
+                    return True
+            return depth < 3 and any(self.is_module(n, depth + 1) for n, _ in self.passed(node)[:4])
+        if kind in ("elem", "iter"):
+            if node.data == ".module" and self.is_module(node.inputs[0], depth + 1):
+                return True
+            return any(n is not node and self.is_module(n, depth + 1) for n, _ in self.parts_of(node, (), depth + 1)[:8])
+        return False
+
+    def treated_as_module(self, node: Node) -> bool:
+        """Is a method of modules called on the value here, or on the same attribute elsewhere in the class?"""
+        if self.module_uses(node.graph).get(node):
+            return True
+        me = node.graph.params.get(node.graph.self_name) if node.graph else None
+        if node.kind == "elem" and me is not None and node.inputs[0] is me and node.graph.function.owner:
+            for method in self.holders(node.graph.function.owner, node.data):
+                graph = self.graph(method)
+                other = graph.params.get(graph.self_name)
+                if other is not None:
+                    twin = graph.elements.get((id(other), node.data))
+                    if twin is not None and self.module_uses(graph).get(twin):
+                        return True
+        return False
+
+    def module_uses(self, graph: Graph) -> dict[Node, bool]:
+        if graph.module_uses is None:
+            uses = graph.module_uses = {}
+            methods = knowledge.graph("module_methods")
+            for _, node, _ in graph.evals:
+                uses[node] = True
+            for node in graph.calls.values():
+                if node.kind == "call" and node.data.method in methods and node.data.external is None:
+                    uses[node.data.receiver] = True
+        found: dict[Node, bool] = graph.module_uses
+        return found
+
+
+def is_factory(name: str) -> bool:
+    """Does calling this name make a module?"""
+    if name in knowledge.graph("model_factories"):
+        return True
+    return name.startswith(tuple(knowledge.graph("model_factory_prefixes")))
+
+
+def is_module_name(name: str) -> bool:
+    """Is an instance of this outside class a module whose result has a graph of its own?"""
+    return (
+        name in knowledge.graph("parametric_modules")
+        or name in knowledge.graph("module_bases")
+        or name in knowledge.graph("engine_classes")
+        or name in knowledge.graph("container_modules")
+        or is_factory(name)
+    )
+
+
+def place_of(module: Module, pos: int) -> str:
+    return f"{module.path}:{line_of(pos)}"
+
+
+def callee_text(expr: Expr) -> str:
+    """The last name of what is called."""
+    return str(expr[2][-1]) if expr[2][0] in ("name", "attr") else ""

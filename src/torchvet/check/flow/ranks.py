@@ -1,0 +1,311 @@
+"""Do all ranks make the same collective calls in the same order? The questions that rules ask.
+
+Every function that can part the ranks is taken as the start of a trace, the trace is built for a few abstract ranks, and the
+ranks are compared pair by pair on the groups they share. What its callers make up for (the other half of a paired barrier
+in another function) is no difference.
+"""
+
+from __future__ import annotations
+
+from ...findings import CERTAIN, ERROR, LIKELY, WARNING, Text
+from .ranks_machine import Machine
+from .ranks_suspects import Suspects
+from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, leaves, varies
+from .traces import Op, Table, Trace, Walker, contains, every
+from .traces_compare import Comparison, Difference, steps_from
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..config import Options
+    from ..program.model import Function, Module
+    from ..program.program import Program
+    from .ranks_values import Value
+    from .traces import Item, Node
+
+CALLER_LEVELS = 2
+
+
+class Divergence:
+    """One place where ranks part.
+
+    `kind`: "guarded" (a collective under a guard), "exit" (after some ranks left), "order", "trips", "leaves" (a loop).
+    `op` is the collective, at `module`, `pos`; `guard` is (module, pos of the test, Value); `exit` the position where ranks
+    leave, in the guard's module, or None; `origin` (module path, pos, name) where the rank enters; `chain` the calls from the
+    guard to the collective, (module, pos, name); `rows` who runs what."""
+
+    __slots__ = (
+        "chain", "confidence", "exit", "function", "guard", "kind", "leaver", "module", "op", "origin", "pos", "rows", "runner",
+        "severity", "sure",
+    )  # fmt: skip
+
+    def __init__(self, kind: str, op: Op, guard: tuple[Module, int, Value]) -> None:
+        self.kind = kind
+        self.op = op
+        self.module = op.module
+        self.pos = op.pos
+        self.guard = guard
+        self.exit: int | None = None
+        self.origin: Any = None
+        self.chain: list[tuple[Module, int, str]] = []
+        self.rows: list[tuple[Text, Text]] = []
+        self.runner: Text = Text("")
+        self.leaver: Text = Text("")
+        self.function: Function | None = None
+        self.sure = True
+        self.severity = ERROR
+        self.confidence = CERTAIN
+
+    @property
+    def key(self) -> Any:
+        return (self.kind == "order", self.module.path, self.pos, self.guard[0].path, self.guard[1])
+
+
+class Ranks:
+    def __init__(self, program: Program, options: Options | None = None) -> None:
+        self.program = program
+        self.machine = Machine(program)
+        self.gave_up: list[str] = []
+        self._found: list[Divergence] | None = None
+        self._of: dict[int, list[Divergence]] = {}
+
+    def divergences(self) -> list[Divergence]:
+        if self._found is None:
+            found: dict[Any, Divergence] = {}
+            for function in Suspects(self.program).functions():
+                for d in self.confirmed(function):
+                    found.setdefault(d.key, d)
+            self._found = sorted(found.values(), key=lambda d: (d.module.path, d.pos, d.guard[1]))
+        return self._found
+
+    def confirmed(self, function: Function) -> list[Divergence]:
+        """The divergences of a function that its callers do not make up for."""
+        trace = self.machine.root(function)
+        if not trace.parts_here or not trace.has_ops:
+            return []  # what parts the ranks lies in a function that is looked at by itself
+        out = self.of(function)
+        if not out:
+            return out
+        return self.survivors(out, function, CALLER_LEVELS, {id(function)})
+
+    def survivors(self, found: list[Divergence], function: Function, levels: int, seen: set[int]) -> list[Divergence]:
+        callers = []
+        for caller, _ in self.program.callers(function)[:8]:
+            if id(caller) not in seen and caller not in callers:
+                callers.append(caller)
+        if not callers:
+            return found
+        out: list[Divergence] = []
+        for caller in callers:
+            if not self.holds(caller, function):
+                return found
+            theirs = self.of(caller)
+            keys = {d.key for d in theirs}
+            ops = {(d.op.module.path, d.op.pos) for d in theirs}
+            out += [d for d in found if d not in out and (d.key in keys or (d.op.module.path, d.op.pos) in ops)]
+        return out
+
+    def holds(self, caller: Function, function: Function) -> bool:
+        """Whether the caller's trace follows a call of the function."""
+        trace = self.machine.root(caller)
+        seen: set[int] = set()
+        stack = [trace]
+        while stack:
+            t = stack.pop()
+            if id(t) in seen:
+                continue
+            seen.add(id(t))
+            for item in every(t.items):
+                if item[0] == "call":
+                    if item[1].function is function:
+                        return True
+                    stack.append(item[1])
+        return False
+
+    def of(self, function: Function) -> list[Divergence]:
+        key = id(function)
+        if key not in self._of:
+            self._of[key] = []
+            try:
+                trace = self.machine.root(function)
+                if trace.guarded and trace.has_ops:
+                    self._of[key] = list(self.compared(trace))
+            except RecursionError:
+                self.gave_up.append(f"{function.module.path}:{function.line} {function.qualname}")
+        return self._of[key]
+
+    # --------------------------------------------------------------------------------------------- comparison
+    def compared(self, trace: Trace) -> Iterator[Divergence]:
+        axes = guard_axes(trace)
+        pairs: list[tuple[Place, Place, Any]] = []
+        if axes & {"world", "local", "node"}:
+            pairs += [(LEADER, OTHER, "world"), (OTHER, LAST, "world")]
+            if axes & {"local", "node"}:
+                pairs.append((LEADER, NODE_LEADER, "world"))
+        for axis in axes - {"world", "local", "node"}:
+            pairs.append((Place("first", {axis: 0}), Place("other", {axis: 1}), axis))
+        found: dict[Any, Divergence] = {}
+        for a, b, axis in pairs:
+            table = Table()
+            takes = Takes(a, b, axis)
+            x, y = Walker(table, a, takes).trace(trace), Walker(table, b, takes).trace(trace)
+            comparison = Comparison(table)
+            for difference in comparison.run(x, y):
+                d = self.divergence(difference, a, b)
+                if d is not None and d.key not in found:
+                    d.function = trace.function
+                    found[d.key] = d
+            if comparison.gave_up and trace.function is not None:
+                self.gave_up.append(f"{trace.module.path}:{trace.function.line} {trace.function.qualname}")
+        yield from found.values()
+
+    def divergence(self, d: Difference, a: Place, b: Place) -> Divergence | None:
+        mark = self.responsible(d)
+        if mark is None:
+            return None
+        item, trace, chain, _ = mark.data
+        guard = item[1]
+        pos = item[5] if item[0] in ("if", "while") else item[-1]
+        node = d.node
+        kind = {"missing": "exit", "quits": "exit"}.get(d.kind, d.kind)
+        step = self.step_of(node, d)
+        if step is None:
+            return None
+        op, calls = step
+        if d.kind == "missing" and (contains(item[2], op) or contains(item[3], op)):
+            kind = "guarded"
+        out = Divergence(kind, op, (trace.module, pos, guard))
+        if kind == "leaves":
+            exit_at = self.exit_of(item, mark.data[3], d)
+            if exit_at is not None:
+                out.module, out.pos, out.exit = trace.module, exit_at, exit_at
+            elif item[0] == "while" or item[4] != item[5]:
+                out.module, out.pos = trace.module, pos
+        elif kind == "exit":
+            out.exit = self.exit_of(item, mark.data[3], d)
+        ranks = [x for x in leaves(guard) if x[0] == "rank"]
+        if not ranks:
+            return None
+        out.origin = ranks[0][3]
+        out.sure = all(x[2] for x in ranks) and op.sure
+        out.chain = [(t.module, p, label) for t, p, label in calls[len(chain) :]] if calls[: len(chain)] == chain else [
+            (t.module, p, label) for t, p, label in calls
+        ]
+        names = who(a, b, ranks)
+        out.runner, out.leaver = names[d.side], names[1 - d.side]
+        mine = steps_from(node)
+        theirs = steps_from(d.against)
+        out.rows = [(names[d.side], listed(mine)), (names[1 - d.side], listed(theirs))]
+        if d.side == 1:
+            out.rows.reverse()
+        if not out.sure:
+            out.severity, out.confidence = WARNING, LIKELY
+        return out
+
+    def step_of(self, node: Node, d: Difference) -> tuple[Op, Any] | None:
+        if node.kind == "op":
+            return node.data  # type: ignore[no-any-return]
+        if node.kind == "call":
+            from .traces import first_op
+
+            found = first_op(node.data[0].items)
+            if found is None:
+                return None
+            return found[0], node.data[1]
+        if d.loop is not None:
+            from .traces import first_op
+
+            item, trace, _, chain = d.loop.data
+            found = first_op(item[3] if item[0] == "loop" else item[2])
+            return (found[0], chain) if found else None
+        return None
+
+    def responsible(self, d: Difference) -> Node | None:
+        """The guard at which the two ranks took different ways, the latest one."""
+        mine, theirs = d.marks
+        other = {m.key: m for m in reversed(theirs)}
+        for m in mine:
+            n = other.get(m.key)
+            if n is not None and n.data[3] != m.data[3]:
+                return m if d.side == 0 else n
+        for m in theirs if d.side == 0 else mine:
+            return m
+        for m in mine if d.side == 0 else theirs:
+            return m
+        return None
+
+    def exit_of(self, item: Item, taken: str, d: Difference) -> int | None:
+        """Where the ranks that do not go on leave: an exit in the branch of the guard that they take."""
+        blocks = [item[2], item[3]] if item[0] in ("if", "while") else [item[3]]
+        if item[0] == "if":
+            # `taken` is the way of the side that runs the step; for a loop exit it is the side that leaves
+            index = {"True": 0, "False": 1}.get(taken, 0)
+            if d.kind != "leaves":
+                index = 1 - index
+            blocks = [blocks[index], blocks[1 - index]]
+        for block in blocks:
+            for x in every(block):
+                if x[0] == "exit" and x[1] != "raise":
+                    return int(x[2])
+        return None
+
+
+def guard_axes(trace: Trace) -> set[Any]:
+    out: set[Any] = set()
+    seen: set[int] = set()
+    stack = [trace]
+    while stack:
+        t = stack.pop()
+        if id(t) in seen:
+            continue
+        seen.add(id(t))
+        for item in every(t.items):
+            v = item[1] if item[0] in ("if", "while") else item[2] if item[0] == "loop" else None
+            if v is not None and varies(v):
+                out.update(x[1] for x in leaves(v) if x[0] == "rank")
+            elif item[0] == "call" and item[1].guarded:
+                stack.append(item[1])
+    return out
+
+
+class Takes:
+    """Whether two abstract ranks are both members of the group of a collective."""
+
+    def __init__(self, a: Place, b: Place, axis: Any) -> None:
+        self.a = a
+        self.b = b
+        self.axis = axis
+
+    def __call__(self, op: Op) -> bool:
+        group = op.group
+        if group == "world":
+            return True
+        if isinstance(group, tuple) and group[0] == "copy":
+            return bool(self.axis == "world")
+        if isinstance(group, tuple) and group[0] == "ranks":
+            return self.a.axes.get("world") in group[1] and self.b.axes.get("world") in group[1]
+        return bool(group == self.axis or self.axis == ("group", group))
+
+
+def who(a: Place, b: Place, ranks: list[Value]) -> tuple[Text, Text]:
+    axis = ranks[0][1]
+    names = {
+        "leader": Text("rank 0", "0 号进程"),
+        "other": Text("other ranks", "其他进程"),
+        "last": Text("last rank", "最后一个进程"),
+        "node leader": Text("local rank 0 of other nodes", "其他节点的本地 0 号进程"),
+        "first": Text("first rank of the group", "组内第一个进程"),
+    }
+    if axis == "local" and b.name == "other":
+        return Text("local rank 0", "本地 0 号进程"), names["other"]
+    if b.name == "last":
+        return names["other"], names["last"]
+    return names[a.name], names[b.name]
+
+
+def listed(steps: list[str]) -> Text:
+    if not steps:
+        return Text("nothing", "无")
+    return Text(" · ".join(steps[:5]))

@@ -1,0 +1,381 @@
+"""Values of expressions. Calls inside them leave items in the frame, in the order of evaluation."""
+
+from __future__ import annotations
+
+from ... import knowledge
+from ..program.model import children, dotted
+from . import ranks_calls
+from .ranks_values import (
+    REDUCED,
+    UNKNOWN,
+    const,
+    depends_on_rank,
+    derived_local,
+    is_local,
+    leader_test,
+    op,
+    truth,
+    varies,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..program.model import Expr
+    from .ranks_frames import Frame
+    from .ranks_values import Value
+
+MOST_ITEMS = 12
+"""Displays of more items than this are not followed item by item."""
+
+
+def evaluate(f: Frame, e: Expr) -> Value:
+    make = KINDS.get(e[0])
+    return make(f, e) if make else others(f, e)
+
+
+def others(f: Frame, e: Expr) -> Value:
+    for x in children(e):
+        evaluate(f, x)
+    return UNKNOWN
+
+
+def of_const(f: Frame, e: Expr) -> Value:
+    return const(e[2])
+
+
+def of_name(f: Frame, e: Expr) -> Value:
+    name = e[2]
+    at: Frame | None = f
+    while at is not None:
+        if name not in at.declared:
+            v = at.env.get(name)
+            if v is not None:
+                return v
+        at = at.outer
+    return f.machine.outer_name(f, e)
+
+
+def of_attr(f: Frame, e: Expr) -> Value:
+    whole = dotted(e)
+    if whole is not None:
+        at: Frame | None = f
+        while at is not None:
+            v = at.env.get(whole)
+            if v is not None:
+                return v
+            at = at.outer
+    return attribute(f, evaluate(f, e[2]), e[3], e)
+
+
+def attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
+    """`base.name`; a property runs."""
+    machine = f.machine
+    kind = base[0]
+    if kind == "ext":
+        return external(f, knowledge.canonical(f"{base[1]}.{name}"), e)
+    if kind == "module":
+        return machine.member(f, base[1], name, e)
+    if kind == "inst":
+        method = machine.program.method(base[1], name)
+        if method is not None:
+            decorators = method.decorator_names()
+            if "property" in decorators or "cached_property" in decorators:
+                return ranks_calls.project(f, method, base, [], {}, e, name)
+            return ("func", method, base)
+        found = machine.field(base, name)
+        return found if found is not None else by_name(f, base, name, e)
+    if kind == "class":
+        method = machine.program.method(base[1], name)
+        if method is not None:
+            return ("func", method, base if "classmethod" in method.decorator_names() else None)
+        found = machine.field(("inst", base[1], ()), name)
+        return found if found is not None else UNKNOWN
+    if kind == "super":
+        for c in machine.program.bases(base[1])[0]:
+            if name in c.methods:
+                return ("func", c.methods[name], base[2])
+        outside = machine.program.bases(base[1])[1]
+        return ("bound", ("extinst", outside[0], None), name) if outside else UNKNOWN
+    if kind == "extinst":
+        return external_attribute(f, base, name, e)
+    if kind == "wrapped":
+        if name == "module":
+            return base[2]  # type: ignore[no-any-return]
+        return ("bound", base, name)
+    if kind in ("list", "dict", "tuple", "const", "group"):
+        return ("bound", base, name)
+    if base == REDUCED:
+        return REDUCED
+    return by_name(f, base, name, e)
+
+
+def by_name(f: Frame, base: Value, name: str, e: Expr) -> Value:
+    """An attribute of something unknown. Names of frameworks' own rank attributes are known; other names are hints."""
+    known = rank_attribute(f, name, e)
+    if known is not None:
+        return known
+    if base[0] == "sym" and base[1] is not None:
+        assigned = f.machine.assigned_anywhere(f, name)
+        if assigned is not None:
+            return assigned
+    hinted = hint(f, name, e)
+    if hinted is not None:
+        return hinted
+    if base[0] == "sym":
+        return ("bound", base if base[1] is not None else UNKNOWN, name)
+    return ("bound", base, name) if not varies(base) else UNKNOWN
+
+
+def rank_attribute(f: Frame, name: str, e: Expr) -> Value | None:
+    """`accelerator.is_main_process`, `trainer.is_global_zero`: names that only the tables' rank predicates carry."""
+    rows = knowledge.methods(name)
+    if "_" not in name or not rows or any(r.kind != "rank_predicate" for r in rows):
+        return None
+    if all(r.name.rpartition(".")[0].rpartition(".")[2][:1].islower() for r in rows):
+        return None  # functions of modules: a call, not an attribute
+    return predicate(f, name, e, True)
+
+
+def hint(f: Frame, name: str, e: Expr) -> Value | None:
+    found = knowledge.identifier(name)
+    if found is None:
+        return None
+    if found[0] == "rank_source" or found[0] == "local_rank_source":
+        return ("rank", axis_of(name), False, f.machine.origin(f, e, name))
+    if found[0] == "rank_predicate":
+        return predicate(f, name, e, False)
+    return None
+
+
+def predicate(f: Frame, name: str, e: Expr, sure: bool) -> Value:
+    axis = "local" if "local" in name else "world"
+    if "last" in name:
+        return op("==", ("rank", axis, sure, f.machine.origin(f, e, name)), op("-", ("size", axis), const(1)))
+    return leader_test(axis, sure, f.machine.origin(f, e, name))
+
+
+def axis_of(name: str) -> Any:
+    """The axis on which a name of a rank counts: `tp_rank`, `get_tensor_model_parallel_rank`, `local_rank`."""
+    for word in ("local", "node"):
+        if word in name:
+            return word
+    if "process_index" in name or "proc_id" in name or "process_id" in name:
+        return "world"
+    name = name.removeprefix("get_").removesuffix("_rank").removesuffix("_src")
+    for word, axis in AXES:
+        if name == word or name.startswith(word + "_"):
+            return axis
+    return "world"
+
+
+AXES = (
+    ("dp", "dp"), ("tp", "tp"), ("pp", "pp"), ("ep", "ep"), ("cp", "cp"), ("sp", "sp"), ("mp", "mp"),
+    ("data_parallel", "dp"), ("tensor", "tp"), ("tensor_model_parallel", "tp"), ("pipeline", "pp"),
+    ("pipeline_model_parallel", "pp"), ("expert", "ep"), ("context", "cp"), ("sequence", "sp"), ("model_parallel", "mp"),
+    ("slice_parallel", "mp"), ("virtual_pipeline", "vpp"),
+)  # fmt: skip
+
+
+def external(f: Frame, q: str, e: Expr) -> Value:
+    """A name outside the project, read (not called)."""
+    row = knowledge.api(q)
+    if row is not None and row.kind == "rank_predicate" and row.last == "rank_zero_only":
+        return ("ext", q)
+    return ("ext", q)
+
+
+def external_attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
+    row = knowledge.api(f"{base[1]}.{name}")
+    if row is not None and row.kind in ranks_calls.VALUE_KINDS:
+        return ranks_calls.value_of_row(f, row, e, [], {})
+    if row is None:
+        known = rank_attribute(f, name, e)
+        if known is not None:
+            return known
+    return ("bound", base, name)
+
+
+def of_sub(f: Frame, e: Expr) -> Value:
+    base = evaluate(f, e[2])
+    index = evaluate(f, e[3])
+    if base[0] == "ext" and base[1] == "os.environ" and index[0] == "const":
+        return ranks_calls.environment(f, index[1], e)
+    if base[0] in ("list", "tuple") and index[0] == "const" and isinstance(index[1], int):
+        if -len(base[1]) <= index[1] < len(base[1]):
+            return base[1][index[1]]  # type: ignore[no-any-return]
+    if base[0] == "dict" and index[0] == "const":
+        for k, v in base[1]:
+            if k == index[1]:
+                return v  # type: ignore[no-any-return]
+    if base == REDUCED or (base[0] == "list" and base[1] and all(x == REDUCED for x in base[1])):
+        return REDUCED
+    if e[3][0] == "slice":
+        bounds = [evaluate(f, x) for x in e[3][2:5] if x]
+        if any(varies(b) for b in bounds):
+            # `files[rank::world]`: a share of this rank alone
+            return ("local", ("share", f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))
+        return base if varies(base) else UNKNOWN
+    if index[0] == "const" and isinstance(index[1], str) and base[0] in ("sym", "bound"):
+        return by_name(f, base, index[1], e)
+    return UNKNOWN
+
+
+def of_bin(f: Frame, e: Expr) -> Value:
+    a, b = evaluate(f, e[3]), evaluate(f, e[4])
+    return combined(f, e[2], a, b, e)
+
+
+def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
+    if REDUCED in (a, b) and not varies(a) and not varies(b):
+        return REDUCED
+    if is_local(a) or is_local(b):
+        if depends_on_rank(a) or depends_on_rank(b):
+            return UNKNOWN
+        return derived_local(op(name, a, b), f.machine.origin(f, e, ""), "")
+    if varies(a) or varies(b) or (a[0] == "const" and b[0] == "const") or "size" in (a[0], b[0]):
+        return folded(op(name, a, b))
+    if name in ("==", "!=", "is", "is not", "<", "<=", ">", ">=", "in", "not in"):
+        return folded(op(name, a, b))
+    return UNKNOWN
+
+
+def folded(v: Value) -> Value:
+    """An expression of constants is a constant."""
+    if v[0] == "op" and all(x[0] == "const" for x in v[2:]):
+        from .ranks_values import compute
+
+        return compute(v[1], list(v[2:]))
+    if v[0] == "op" and v[1] in ("is", "is not") and v[3] == ("const", None) and truth(v[2]) is True:
+        return const(v[1] == "is not")
+    return v
+
+
+def of_unary(f: Frame, e: Expr) -> Value:
+    v = evaluate(f, e[3])
+    if e[2] == "not":
+        return op("not", v) if v != UNKNOWN else UNKNOWN
+    return v if v == REDUCED else UNKNOWN
+
+
+def of_bool(f: Frame, e: Expr) -> Value:
+    """`a and b()`: what stands right runs only when the left one is true."""
+    name = e[2]
+    values: list[Value] = []
+    items = f.items
+    depth: list[Any] = []
+    for x in e[3]:
+        v = evaluate(f, x)
+        if v == UNKNOWN:
+            v = f.sym(x[1], "bool")
+        values.append(v)
+        known = truth(v)
+        if known is (name == "or"):
+            break
+        if x is not e[3][-1]:
+            depth.append((f.items, v))
+            f.items = []
+    for outer, v in reversed(depth):
+        if f.items:
+            guard = v if name == "and" else op("not", v)
+            outer.append(("if", guard, tuple(f.items), (), e[1], e[1]))
+        f.items = outer
+    f.items = items
+    return op(name, *values)
+
+
+def of_cmp(f: Frame, e: Expr) -> Value:
+    operands = [evaluate(f, x) for x in e[3]]
+    if len(e[2]) == 1:
+        return combined(f, e[2][0], operands[0], operands[1], e)
+    return op("and", *[combined(f, o, operands[i], operands[i + 1], e) for i, o in enumerate(e[2])])
+
+
+def of_ifexp(f: Frame, e: Expr) -> Value:
+    test = evaluate(f, e[2])
+    known = truth(test)
+    if known is not None:
+        return evaluate(f, e[3] if known else e[4])
+    guard = test if test != UNKNOWN else f.sym(e[1], "ifexp")
+    then, then_items = f.beside(e[3])
+    other, other_items = f.beside(e[4])
+    if then_items or other_items:
+        f.items.append(("if", guard, then_items, other_items, e[1], e[2][1]))
+    return op("sel", guard, then, other)
+
+
+def of_list(f: Frame, e: Expr) -> Value:
+    values = [evaluate(f, x) for x in e[2]]
+    if len(values) > MOST_ITEMS or any(x[0] == "star" for x in e[2]):
+        return UNKNOWN
+    return ("tuple" if e[0] == "tuple" else "list", tuple(values))
+
+
+def of_dict(f: Frame, e: Expr) -> Value:
+    pairs = []
+    for k, v in zip(e[2], e[3]):
+        if k is not None:
+            evaluate(f, k)
+        value = evaluate(f, v)
+        if k is not None and k[0] == "const" and isinstance(k[2], (str, int)):
+            pairs.append((k[2], value))
+    return ("dict", tuple(pairs)) if len(pairs) <= MOST_ITEMS and len(pairs) == len(e[2]) else UNKNOWN
+
+
+def of_lambda(f: Frame, e: Expr) -> Value:
+    return f.machine.closure(e, f)
+
+
+def of_comp(f: Frame, e: Expr) -> Value:
+    """A comprehension is a loop; its names do not leave it."""
+    items, env = f.items, f.env
+    f.items, f.env = [], dict(env)
+    iterated = UNKNOWN
+    for number, (target, source, tests) in enumerate(e[4]):
+        value = evaluate(f, source)
+        if number == 0:
+            iterated = value
+            items.extend(f.items)
+            f.items = []
+        f.assign(target, f.machine.element(f, value, ("for", e[1], target, source)), e[1])
+        for t in tests:
+            evaluate(f, t)
+    evaluate(f, e[3])
+    body = tuple(f.items)
+    f.items, f.env = items, env
+    if body:
+        f.items.append(("loop", e[1], iterated if varies(iterated) else UNKNOWN, body, (), e[1]))
+    return UNKNOWN
+
+
+def of_walrus(f: Frame, e: Expr) -> Value:
+    v = evaluate(f, e[3])
+    if v == UNKNOWN:
+        v = f.sym(e[1])
+    f.assign(e[2], v, e[1])
+    return v
+
+
+def of_await(f: Frame, e: Expr) -> Value:
+    return evaluate(f, e[2]) if e[2] else UNKNOWN
+
+
+def of_yield(f: Frame, e: Expr) -> Value:
+    if e[2]:
+        evaluate(f, e[2])
+    f.items.append(("hole",))
+    return UNKNOWN
+
+
+def of_call(f: Frame, e: Expr) -> Value:
+    return ranks_calls.call(f, e)
+
+
+KINDS: dict[str, Any] = {
+    "const": of_const, "name": of_name, "attr": of_attr, "sub": of_sub, "bin": of_bin, "unary": of_unary, "bool": of_bool,
+    "cmp": of_cmp, "ifexp": of_ifexp, "tuple": of_list, "list": of_list, "set": of_list, "dict": of_dict,
+    "lambda": of_lambda, "comp": of_comp, "walrus": of_walrus, "await": of_await, "yield": of_yield,
+    "yieldfrom": of_yield, "call": of_call,
+}  # fmt: skip
+__all__ = ["attribute", "axis_of", "evaluate", "hint", "predicate"]

@@ -1,0 +1,451 @@
+"""Forward interpretation of one function: from its statements to the items of its trace, with a value for every name.
+
+Branches are both followed and their values joined; a value that was assigned under a guard becomes `sel(guard, then, else)`,
+so what is written on rank 0 only is known to depend on the rank later. Loops are interpreted once with what they change
+unknown, and once more when a turn leaves something behind that depends on the rank.
+"""
+
+from __future__ import annotations
+
+from ..program.model import dotted, target_names, walk_block
+from . import ranks_calls, ranks_expressions
+from .ranks_values import NONE, TRUE, UNKNOWN, op, parts, truth, varies
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..program.model import Block, Expr, Function, Module, Stmt
+    from ..program.names import Scope
+    from .ranks_machine import Machine
+    from .ranks_values import Value
+    from .traces import Item, Items, Trace
+
+    Env = dict[str, Value]
+
+MOST_RETURNS = 8
+
+
+class Frame:
+    """One function under one specialisation. `env` holds names and dotted names ("self.rank"); `outer` is the frame in which
+    a nested function was defined."""
+
+    __slots__ = (
+        "breaks", "decided", "declared", "env", "function", "items", "machine", "module", "outer", "path", "receiver",
+        "returns", "scope", "trace",
+    )  # fmt: skip
+
+    def __init__(self, machine: Machine, function: Function, trace: Trace, env: Env, outer: Frame | None) -> None:
+        self.machine = machine
+        self.function = function
+        self.module: Module = function.module
+        self.scope: Scope = machine.program.scope(function)
+        self.trace = trace
+        self.env = env
+        self.outer = outer
+        self.receiver: Value | None = None
+        self.items: list[Item] = []
+        self.path: list[Value] = []
+        self.returns: list[tuple[tuple[Value, ...], Value]] = []
+        self.breaks: list[list[Env]] = []
+        self.declared: set[str] = set()
+        self.decided = 0
+
+    # ------------------------------------------------------------------------------------------- whole function
+    def run(self, block: Block) -> None:
+        alive = self.block(block)
+        if alive:
+            self.returns.append(((), NONE))
+        self.trace.value = self.result()
+
+    def result(self) -> Value:
+        if not self.returns:
+            return UNKNOWN
+        if len(self.returns) > MOST_RETURNS:
+            return UNKNOWN
+        value = self.returns[-1][1]
+        for path, v in reversed(self.returns[:-1]):
+            value = v if not path else op("sel", op("and", *path) if len(path) > 1 else path[0], v, value)
+        return value
+
+    def sym(self, pos: int, what: object = "") -> Value:
+        """Something unknown but the same on every rank, with an identity."""
+        return ("sym", ("v", self.module.path, pos, what))
+
+    def eval(self, e: Expr) -> Value:
+        return ranks_expressions.evaluate(self, e)
+
+    # ------------------------------------------------------------------------------------------------ blocks
+    def block(self, stmts: Block) -> bool:
+        """Runs statements; False when the end is not reached."""
+        for s in stmts:
+            run = STATEMENTS.get(s[0])
+            if run is not None and not run(self, s):
+                return False
+        return True
+
+    def nested(self, stmts: Block, guard: Value | None = None) -> tuple[Items, bool, Env]:
+        """Runs a block beside the current one: its items, whether its end is reached, and its names."""
+        items, env = self.items, self.env
+        self.items, self.env = [], dict(env)
+        if guard is not None:
+            self.path.append(guard)
+        alive = self.block(stmts)
+        if guard is not None:
+            self.path.pop()
+        out = tuple(self.items), alive, self.env
+        self.items, self.env = items, env
+        return out
+
+    def beside(self, e: Expr) -> tuple[Value, Items]:
+        """The value of an expression and the items that evaluating it gives, kept apart."""
+        items = self.items
+        self.items = []
+        v = self.eval(e)
+        out = tuple(self.items)
+        self.items = items
+        return v, out
+
+    def merge(self, guard: Value, then: Env, other: Env, pos: int) -> Env:
+        if then is other:
+            return then
+        out = dict(then)
+        for name, b in other.items():
+            a = out.get(name)
+            if a is None:
+                a = self.before(name)
+                if a is None:
+                    out[name] = b
+                    continue
+            if a is not b and a != b:
+                out[name] = self.joined(guard, a, b, pos, name)
+        for name in then.keys() - other.keys():
+            b2 = self.before(name)
+            if b2 is not None and b2 != out[name]:
+                out[name] = self.joined(guard, out[name], b2, pos, name)
+        return out
+
+    def before(self, name: str) -> Value | None:
+        """What a dotted name held before it was assigned here."""
+        if "." not in name:
+            return None
+        base, _, last = name.rpartition(".")
+        holder = self.env.get(base)
+        if holder is None or holder[0] != "inst":
+            return None
+        return self.machine.field(holder, last)
+
+    def joined(self, guard: Value, a: Value, b: Value, pos: int, name: str) -> Value:
+        v = op("sel", guard, a, b)
+        if v == UNKNOWN or (v[0] == "op" and not varies(v) and not keeps(a) and not keeps(b)):
+            return self.sym(pos, name)
+        return v
+
+    # --------------------------------------------------------------------------------------------- statements
+    def do_if(self, s: Stmt) -> bool:
+        test = self.eval(s[2])
+        known = truth(test)
+        if known is not None:
+            return self.block(s[3] if known else s[4])
+        guard = test if test != UNKNOWN else self.sym(s[1], "if")
+        then, then_alive, then_env = self.nested(s[3], guard)
+        other, other_alive, other_env = self.nested(s[4], op("not", guard))
+        if then or other:
+            self.items.append(("if", guard, then, other, s[1], s[2][1]))
+        if then_alive and other_alive:
+            self.env = self.merge(guard, then_env, other_env, s[1])
+            return True
+        if then_alive or other_alive:
+            self.env = then_env if then_alive else other_env
+            return True
+        return False
+
+    def do_for(self, s: Stmt) -> bool:
+        iterated = self.eval(s[3])
+        trip = iterated if varies(iterated) else UNKNOWN
+        element = self.machine.element(self, iterated, s)
+        body = self.turn(s[4], s[2], element, s[1])
+        other, _, _ = self.nested(s[5])
+        if body or other:
+            self.items.append(("loop", s[1], trip, body, other, s[1]))
+        return True
+
+    def turn(self, block: Block, target: Expr | None, element: Value, pos: int, test: Expr | None = None) -> Items:
+        """One turn of a loop that stands for all of them; leaves the names as they are after the loop."""
+        start = self.env
+        changed = {n for st in walk_block(block) for n in assigned(st)}
+        entry = dict(start)
+        for name in changed:
+            entry[name] = self.sym(pos, name)
+        returns, decided = len(self.returns), self.decided
+        items: Items = ()
+        for attempt in (1, 2):
+            self.env = dict(entry)
+            self.breaks.append([])
+            if target is not None:
+                self.assign(target, element, pos)
+            head: Items = ()
+            if test is not None:
+                value, head = self.beside(test)
+                head = self.loop_test(value, head, test, pos)
+            items, alive, end = self.nested(block, self.sym(pos, "turn"))
+            items = head + items
+            left = self.breaks.pop()
+            ends = [end] if alive else []
+            ends += left
+            if attempt == 1:
+                carried = {}
+                for name in changed:
+                    for e in ends:
+                        v = e.get(name, UNKNOWN)
+                        if varies(v) and v != start.get(name):
+                            carried[name] = op("sel", self.sym(pos, "first"), start.get(name, UNKNOWN), v)
+                if not carried:
+                    break
+                entry.update(carried)
+                del self.returns[returns:]
+                self.decided = decided
+        out = start
+        for e in ends:
+            out = self.merge(self.sym(pos, "turns"), e, out, pos)
+        self.env = dict(out)
+        return items
+
+    def loop_test(self, value: Value, head: Items, test: Expr, pos: int) -> Items:
+        known = truth(value)
+        if known is True:
+            return head
+        guard = value if value != UNKNOWN else self.sym(test[1], "while")
+        return (*head, ("if", guard, (), (("exit", "break", pos),), pos, test[1]))
+
+    def do_while(self, s: Stmt) -> bool:
+        body = self.turn(s[3], None, UNKNOWN, s[1], s[2])
+        other, _, _ = self.nested(s[4])
+        if body or other:
+            self.items.append(("while", TRUE, body, other, s[1], s[2][1]))
+        endless = s[2][0] == "const" and bool(s[2][2])
+        return not endless or any(st[0] == "break" for st in walk_block(s[3]))
+
+    def do_with(self, s: Stmt) -> bool:
+        posts: list[Items] = []
+        swallows = False
+        for context, target in s[2]:
+            value, before, after, mild = ranks_calls.enter(self, context, s[1])
+            self.items.extend(before)
+            posts.append(after)
+            swallows = swallows or mild
+            if target is not None:
+                self.assign(target, value, s[1])
+        if not any(posts) and not swallows:
+            return self.block(s[3])
+        body, alive, env = self.nested(s[3])
+        self.env = env
+        final: Items = tuple(i for post in reversed(posts) for i in post)
+        handlers = (((), s[1], True),) if swallows else ()
+        self.items.append(("try", body, handlers, (), final, s[1]))
+        return alive or swallows
+
+    def do_try(self, s: Stmt) -> bool:
+        start = self.env
+        body, alive, env = self.nested(s[2])
+        handlers = []
+        ends = []
+        caught = self.merge(self.sym(s[1], "caught"), env, start, s[1])
+        for _, name, block, pos in s[3]:
+            self.env = dict(caught)
+            if name:
+                self.env[name] = self.sym(pos, name)
+            items, handler_alive, handler_env = self.nested(block, self.sym(pos, "except"))
+            reraises = bool(block) and block[-1][0] == "raise"
+            handlers.append((items, pos, reraises))
+            if handler_alive:
+                ends.append(handler_env)
+        self.env = env
+        orelse: Items = ()
+        if alive:
+            orelse, alive, env = self.nested(s[4])
+            if alive:
+                ends.insert(0, env)
+        out = ends[0] if ends else caught
+        for e in ends[1:]:
+            out = self.merge(self.sym(s[1], "caught"), out, e, s[1])
+        self.env = dict(out)
+        final, final_alive, final_env = self.nested(s[5])
+        self.env = final_env
+        self.items.append(("try", body, tuple(handlers), orelse, final, s[1]))
+        return bool(ends) and final_alive
+
+    def do_match(self, s: Stmt) -> bool:
+        self.eval(s[2])
+        chain: Items = ()
+        alive = True
+        env = self.env
+        for number, (names, guard, block) in reversed(list(enumerate(s[3]))):
+            for n in names:
+                self.env[n] = self.sym(s[1], n)
+            items, _, case_env = self.nested(block, self.sym(s[1], ("case", number)))
+            chain = (("if", self.sym(s[1], ("case", number)), items, chain, s[1], s[1]),)
+            env = self.merge(self.sym(s[1], "match"), case_env, env, s[1])
+        self.env = env
+        self.items.extend(chain)
+        return alive
+
+    def do_return(self, s: Stmt) -> bool:
+        value = self.eval(s[2]) if s[2] else NONE
+        self.returns.append((tuple(self.path), value))
+        self.items.append(("exit", "return", s[1]))
+        return False
+
+    def do_raise(self, s: Stmt) -> bool:
+        if s[2]:
+            self.eval(s[2])
+        self.items.append(("exit", "raise", s[1]))
+        return False
+
+    def do_break(self, s: Stmt) -> bool:
+        self.items.append(("exit", s[0], s[1]))
+        if self.breaks:
+            self.breaks[-1].append(self.env)
+        return False
+
+    def do_expr(self, s: Stmt) -> bool:
+        before = len(self.items)
+        self.eval(s[2])
+        return not (len(self.items) > before and self.items[-1][0] == "exit")
+
+    def do_assert(self, s: Stmt) -> bool:
+        self.eval(s[2])
+        return True
+
+    def do_assign(self, s: Stmt) -> bool:
+        value = self.eval(s[3])
+        if value == UNKNOWN:
+            value = self.sym(s[1])
+        for t in s[2]:
+            self.assign(t, value, s[1])
+        return True
+
+    def do_ann(self, s: Stmt) -> bool:
+        if s[4]:
+            value = self.eval(s[4])
+            self.assign(s[2], self.sym(s[1]) if value == UNKNOWN else value, s[1])
+        return True
+
+    def do_aug(self, s: Stmt) -> bool:
+        left, right = self.eval(s[3]), self.eval(s[4])
+        value = op(s[2], left, right) if varies(left) or varies(right) else UNKNOWN
+        if left[0] == "sym" and left == right:
+            value = left
+        self.assign(s[3], self.sym(s[1]) if value == UNKNOWN else value, s[1])
+        return True
+
+    def do_def(self, s: Stmt) -> bool:
+        f = self.machine.program.nested(self.function, s[1], s[2])
+        if self.function.name != "<module>":
+            self.env[f.name] = self.machine.closure(f, self)
+        return True
+
+    def do_class(self, s: Stmt) -> bool:
+        if self.function.name != "<module>":
+            c = self.module.class_at(s[1], s[2], None, self.function)
+            self.env[c.name] = ("class", c)
+        return True
+
+    def do_global(self, s: Stmt) -> bool:
+        self.declared.update(s[2])
+        return True
+
+    def do_import(self, s: Stmt) -> bool:
+        pairs = [(a or n.partition(".")[0]) for n, a in s[2]] if s[0] == "import" else [(a or n) for n, a in s[3]]
+        for name in pairs:
+            if name != "*" and self.function.name != "<module>":
+                self.env[name] = self.machine.denoted(("name", s[1], name), self.scope) or UNKNOWN
+        return True
+
+    # -------------------------------------------------------------------------------------------- assignment
+    def assign(self, t: Expr, value: Value, pos: int) -> None:
+        kind = t[0]
+        if kind == "name":
+            name = t[2]
+            self.forget(name)
+            if name in self.declared:
+                self.machine.set_global(self.module, name, value)
+                return
+            self.env[name] = value
+        elif kind in ("tuple", "list"):
+            known = value[1] if value[0] in ("tuple", "list") and len(value[1]) == len(t[2]) else None
+            for i, x in enumerate(t[2]):
+                v = known[i] if known else self.machine.part(value, i)
+                if v == UNKNOWN:
+                    v = self.sym(pos, i)
+                self.assign(x, v, pos)
+        elif kind == "attr":
+            whole = dotted(t)
+            if whole is not None:
+                self.forget(whole)
+                self.env[whole] = value
+            else:
+                self.eval(t[2])
+        elif kind == "sub":
+            holder = dotted(t[2])
+            index = self.eval(t[3])
+            held = self.env.get(holder) if holder else None
+            if holder and held is not None and held[0] == "list" and index[0] == "const" and isinstance(index[1], int):
+                if -len(held[1]) <= index[1] < len(held[1]):
+                    changed = list(held[1])
+                    changed[index[1]] = value
+                    self.env[holder] = ("list", tuple(changed))
+            elif holder and held is not None and held[0] == "dict" and index[0] == "const":
+                kept = tuple([(k, v) for k, v in held[1] if k != index[1]])
+                self.env[holder] = ("dict", (*kept, (index[1], value)))
+            elif holder and varies(value):
+                self.env[holder] = ("list", (value,)) if held is None or held[0] != "list" else held
+        elif kind == "star":
+            self.assign(t[2], UNKNOWN, pos)
+
+    def forget(self, name: str) -> None:
+        prefix = name + "."
+        for key in [k for k in self.env if k.startswith(prefix)]:
+            del self.env[key]
+
+    def called_elsewhere(self) -> None:
+        """A project function ran: constants held in fields may have been changed by it."""
+        for key, v in list(self.env.items()):
+            if "." in key and v[0] == "const":
+                del self.env[key]
+
+
+def keeps(v: Value) -> bool:
+    """Values that are worth a `sel`: constants, and what can be called or carries something known."""
+    return v[0] in ("const", "func", "closure", "class", "inst", "ext", "extinst", "wrapped", "group", "list") or any(
+        x[0] == "wrapped" for x in parts(v)
+    )
+
+
+def assigned(s: Stmt) -> Any:
+    """Names and dotted names that a statement rebinds."""
+    kind = s[0]
+    targets: tuple[Any, ...] = ()
+    if kind == "assign":
+        targets = s[2]
+    elif kind in ("ann", "for"):
+        targets = (s[2],)
+    elif kind == "aug":
+        targets = (s[3],)
+    elif kind == "with":
+        targets = tuple(t for _, t in s[2] if t)
+    for t in targets:
+        yield from target_names(t)
+        if t[0] == "attr":
+            whole = dotted(t)
+            if whole:
+                yield whole
+
+
+STATEMENTS: dict[str, Any] = {
+    "if": Frame.do_if, "for": Frame.do_for, "while": Frame.do_while, "with": Frame.do_with, "try": Frame.do_try,
+    "match": Frame.do_match, "return": Frame.do_return, "raise": Frame.do_raise, "break": Frame.do_break,
+    "continue": Frame.do_break, "expr": Frame.do_expr, "assert": Frame.do_assert, "assign": Frame.do_assign,
+    "ann": Frame.do_ann, "aug": Frame.do_aug, "def": Frame.do_def, "class": Frame.do_class, "global": Frame.do_global,
+    "nonlocal": Frame.do_global, "import": Frame.do_import, "from": Frame.do_import,
+}  # fmt: skip

@@ -1,0 +1,52 @@
+"""A fixed number of workers above the limit for one rank."""
+
+from __future__ import annotations
+
+from .._api import WARNING, Rule, Text, note_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...findings import Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV202",
+    name="too-many-workers",
+    severity=WARNING,
+    since="0.1",
+    summary=Text("more DataLoader workers than one rank should start", "单个 rank 启动的 DataLoader worker 过多"),
+)
+
+
+@RULE.check
+def check(project: Project) -> Iterator[Finding]:
+    limit = project.options.max_workers
+    for place in project.settings.places("num_workers", lambda v: v.is_number and v.value > limit):
+        others = [x for x in place.loaders if x.module is not place.module or not x.spans(place.pos)]
+        by_default = bool(place.value.via)
+        yield RULE.at(
+            project,
+            place.module,
+            place.pos,
+            Text(
+                "num_workers is {n} by default; {limit} for each rank are allowed"
+                if by_default
+                else "num_workers is {n}; {limit} for each rank are allowed",
+                "num_workers 默认为 {n}；每个 rank 允许 {limit} 个"
+                if by_default
+                else "num_workers 为 {n}；每个 rank 允许 {limit} 个",
+                n=place.value.value,
+                limit=limit,
+            ),
+            function=place.function,
+            help=Text(
+                "start with 4 and measure (torchvet tune); max-workers sets the limit",
+                "从 4 开始并测量（torchvet tune）；上限由 max-workers 设置",
+            ),
+            notes=[
+                note_at(project, x.module, x.pos, Text("this loader starts them", "该 DataLoader 启动这些 worker"))
+                for x in others[:3]
+            ],
+        )

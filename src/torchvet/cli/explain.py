@@ -1,0 +1,108 @@
+"""`torchvet explain`: the page of a rule, found by name, code, or an unambiguous beginning of either."""
+
+from __future__ import annotations
+
+from torchvet.findings import Text, UserError, language, rule_url
+
+from . import terminal
+from .arguments import FLAG, VALUE, Argument, help_text, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+ARGUMENTS = (
+    Argument("output-format", VALUE, Text("text or json", "text 或 json"), group="options", choices=("text", "json")),
+    Argument("lang", VALUE, Text("language of the page", "页面语言"), group="options", choices=("en", "zh")),
+    Argument("help", FLAG, Text("print this page", "显示帮助"), group="options", short="h"),
+)
+GROUPS = {"options": Text("Options", "选项")}
+
+
+def run(argv: Sequence[str]) -> int:
+    """Print the pages of the rules that are named."""
+    given, words = parse(argv, ARGUMENTS)
+    spoken = language(given.get("lang"))
+    if given.get("help"):
+        purpose = Text("What a rule finds, why it matters, how to fix it.", "规则的含义、危害与修复方法。")
+        terminal.say(help_text("torchvet explain [OPTIONS] NAME|CODE ...", purpose, ARGUMENTS, GROUPS, spoken))
+        return 0
+    from torchvet.check.rules import all_rules
+
+    rules = all_rules()
+    if not words:
+        raise UserError(
+            Text("explain needs the name or code of a rule", "explain 需要规则名或代码"),
+            Text("torchvet rules lists them", "torchvet rules 列出所有规则"),
+        )
+    found = [rules[find(word, rules)] for word in words]
+    if given.get("output-format") == "json":
+        import json
+
+        rows = [as_plain(rule, spoken, page=True) for rule in found]
+        text = json.dumps(rows[0] if len(rows) == 1 else rows, ensure_ascii=False, indent=2) + "\n"
+        terminal.say(text, machine=True)
+    else:
+        terminal.say("\n".join(in_language(rule.page(), spoken).rstrip() + "\n" for rule in found))
+    return 0
+
+
+def find(word: str, rules: Mapping[str, Any]) -> str:
+    """The name of the rule that is meant. Raises UserError with what it may have been."""
+    name = word.strip().lower().replace("_", "-")
+    if name in rules:
+        return name
+    code = word.strip().upper()
+    by_code = {rule.code: known for known, rule in rules.items()}
+    if code in by_code:
+        return by_code[code]
+    fitting = [n for n in rules if n.startswith(name)] or [n for c, n in by_code.items() if c.startswith(code)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting and name:
+        shown = ", ".join(fitting[:6]) + (", ..." if len(fitting) > 6 else "")
+        raise UserError(
+            Text("{word} fits several rules", "{word} 对应多条规则", word=word), Text("{names}", names=shown)
+        )
+    from torchvet.check.config import did_you_mean
+
+    raise UserError(
+        Text("no rule is called {word}", "没有名为 {word} 的规则", word=word or "''"),
+        did_you_mean(word, [*rules, *by_code]) or Text("torchvet rules lists them", "torchvet rules 列出所有规则"),
+    )
+
+
+def in_language(page: str, spoken: str) -> str:
+    """The page with the Chinese section first for Chinese readers; its place is otherwise where its author put it."""
+    if spoken != "zh":
+        return page
+    lines = page.split("\n")
+    start = next((i for i, line in enumerate(lines) if line.startswith("## 中文")), None)
+    if start is None:
+        return page
+    end = next((i for i in range(start + 1, len(lines)) if lines[i].startswith(("# ", "## "))), len(lines))
+    section, rest = lines[start:end], lines[:start] + lines[end:]
+    head = next((i for i, line in enumerate(rest) if line.startswith("# ")), -1) + 1
+    while section and not section[-1].strip():
+        section.pop()
+    return "\n".join([*rest[:head], *([""] if head else []), *section, *([""] if rest[head : head + 1] != [""] else []),
+                      *rest[head:]])  # fmt: skip
+
+
+def as_plain(rule: Any, spoken: str, *, page: bool = False) -> dict[str, object]:
+    """A rule as values for JSON."""
+    row: dict[str, object] = {
+        "code": rule.code,
+        "name": rule.name,
+        "family": rule.family,
+        "severity": rule.severity,
+        "confidence": rule.confidence,
+        "fix": rule.fixable or None,
+        "since": rule.since,
+        "summary": rule.summary.render(spoken),
+        "url": rule_url(rule.name),
+    }
+    if page:
+        row["page"] = rule.page()
+    return row
