@@ -24,7 +24,13 @@ VOLATILE = re.compile(r"\d+\.\d+ s\b")
 
 
 def output(words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "TORCHVET_LANG": "en", "COLUMNS": "100"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "src"),
+        "NO_COLOR": "1",
+        "TORCHVET_LANG": "en",
+        "COLUMNS": "100",
+    }
     command = [sys.executable, "-m", "torchvet", *words.split(), "--no-cache"]
     r = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
     if r.returncode > 1:

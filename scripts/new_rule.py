@@ -46,7 +46,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield
 '''
 
-PAGE = '''# {name} ({code})
+PAGE = """# {name} ({code})
 
 TODO: one sentence.
 
@@ -86,7 +86,7 @@ TODO
 ## 中文
 
 TODO
-'''
+"""
 
 
 def next_code(family: str, digit: int) -> str:

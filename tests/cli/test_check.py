@@ -162,6 +162,9 @@ def test_an_unknown_rule_of_a_file_names_its_line(leak, torchvet):
         (["--baseline", "none.json"], "cannot read the baseline none.json"),
         (["--files-from", "none.txt"], "cannot read none.txt"),
         (["-", "train.py"], "goes with no other path"),
+        (["--stdin-filename", "x.py"], "--stdin-filename goes with the path -"),
+        (["--write-baseline", "x", "--fix"], "--write-baseline and repairs are two runs"),
+        (["--prune-baseline"], "--prune-baseline needs --baseline FILE"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_2(leak, torchvet, words, said):
@@ -321,6 +324,14 @@ def test_files_from(fake, torchvet, separator):
     assert [f["path"] for f in found] == ["a.py", "b c.py"]
 
 
+def test_an_empty_list_of_files_is_not_the_whole_folder(leak, torchvet):
+    (leak / "list").write_text("deleted.py\n\n")
+    outcome = torchvet("check", "--files-from", "list", "--output-format", "json")
+    assert (outcome.code, outcome.err) == (0, "torchvet: deleted.py does not exist\n")
+    assert json.loads(outcome.out)["summary"]["files"] == 0
+    assert torchvet("check", "--files-from", "list", "--project").code == 0
+
+
 def test_excludes(fake, torchvet):
     for name in ("a.py", "b.py", "build/c.py", "gen/d.py"):
         (fake / name).parent.mkdir(exist_ok=True)
@@ -386,6 +397,15 @@ def test_given_files_choose_what_is_reported_not_what_is_analysed(fake, torchvet
     assert json.loads(outcome.out)["summary"]["files"] == 3
     assert names(torchvet("check", *options, "other.py")) == ["accumulated-graph"]
     assert json.loads(torchvet("check", *options, "--no-project", "helper.py").out)["summary"]["files"] == 1
+
+
+def test_a_hook_uses_the_settings_of_the_project(fake, torchvet):
+    (fake / ".git").mkdir()
+    (fake / "sub").mkdir()
+    (fake / "sub" / "train.py").write_text("hint()\n")
+    (fake / "sub" / "torchvet.toml").write_text("strict = true\n")
+    assert torchvet("check", "sub/train.py").code == 1
+    assert torchvet("check", "--project", "sub/train.py").code == torchvet("check").code == 0
 
 
 def test_settings_of_a_file(leak, torchvet):

@@ -92,6 +92,17 @@ def test_ctrl_c_has_no_traceback(torchvet, monkeypatch):
     assert (outcome.code, outcome.err) == (130, "torchvet: interrupted\n")
 
 
+def test_a_crash_is_exit_2_and_shows_where(torchvet, monkeypatch):
+    def broken(argv):
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr("torchvet.cli.check.run", broken)
+    outcome = torchvet("check")
+    assert outcome.code == 2
+    assert "ZeroDivisionError: boom" in outcome.err
+    assert outcome.err.endswith("please report it with the lines above\n")
+
+
 def test_a_reader_that_goes_away_is_no_error():
     process = start("rules")
     process.stdout.close()

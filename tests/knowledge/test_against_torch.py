@@ -35,7 +35,20 @@ def results(function, *more):
 
 
 # conversions that may go to an integer type, and methods that only work on devices or layouts we do not have here
-DEPENDS = {"to", "type", "type_as", "view", "cuda", "hpu", "ipu", "npu", "xpu", "pin_memory", "to_mkldnn", "share_memory_"}
+DEPENDS = {
+    "to",
+    "type",
+    "type_as",
+    "view",
+    "cuda",
+    "hpu",
+    "ipu",
+    "npu",
+    "xpu",
+    "pin_memory",
+    "to_mkldnn",
+    "share_memory_",
+}
 
 
 @pytest.mark.parametrize("name", sorted(knowledge.graph("keeper_methods") - DEPENDS))
@@ -66,7 +79,9 @@ def test_values_keep_and_indices_do_not(name):
         assert keeps(values) and not keeps(indices)
 
 
-@pytest.mark.parametrize("name", sorted(knowledge.graph("remover_functions") | knowledge.graph("source_less_functions")))
+@pytest.mark.parametrize(
+    "name", sorted(knowledge.graph("remover_functions") | knowledge.graph("source_less_functions"))
+)
 def test_functions_without_a_graph(name):
     parts = name.split(".")[1:]
     home = torch

@@ -141,7 +141,9 @@ def test_tables_use_canonical_names():
 
     methods = {t for t in TABLES if t.endswith(("_methods", "_builtins", "_attributes", "_hooks", "_registrars"))}
     for table, words in TABLES.items():
-        if table in methods - {"no_grad_hooks", "training_hooks"} or table.endswith(("_flags", "_metrics", "_prefixes")):
+        if table in methods - {"no_grad_hooks", "training_hooks"} or table.endswith(
+            ("_flags", "_metrics", "_prefixes")
+        ):
             continue
         for word in words:
             assert knowledge.canonical(word) == word, (table, word)
@@ -162,6 +164,9 @@ def test_loader_tables():
 def test_nothing_loads_before_it_is_asked_for():
     code = "import sys, torchvet.knowledge; print([m for m in sys.modules if m.startswith('torchvet.knowledge._')])"
     r = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
     assert r.stdout.strip() == "[]", r.stdout + r.stderr

@@ -270,9 +270,11 @@ def _apply_file(options: Options, path: str, data: bytes) -> None:
 
 
 def _parse(text: str, path: str) -> dict[str, Any]:
-    try:
+    import sys
+
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ImportError:  # Python 3.10
+    else:
         import tomli as tomllib
     try:
         table: dict[str, Any] = tomllib.loads(text)

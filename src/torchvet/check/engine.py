@@ -13,6 +13,8 @@ from time import perf_counter
 from torchvet import __version__
 from torchvet.findings import CERTAIN, ERROR, WARNING, Finding, Span, Text, fingerprints
 
+from .program.cache import GATED, FactsCache, RunCache, digest
+from .source import words
 from .source.walk import EXCLUDED, NOTEBOOK, Walk, read, unreadable, walk
 
 TYPE_CHECKING = False
@@ -93,6 +95,7 @@ class _Check:
         self.stdin: dict[str, bytes] = {}
         self.notebooks: dict[str, Any] = {}
         self.texts: dict[str, str | None] = {}
+        self.ran: list[str] = []
         self.started = self.last = perf_counter()
 
     def stage(self, name: str) -> None:
@@ -122,29 +125,39 @@ class _Check:
         result.files = len(found.files)
         result.skipped = found.skipped
         self.stage("walk")
-        run_cache = self.run_cache(found, paths) if stdin is None else None
-        if run_cache is not None:
-            known = run_cache.load()
-            if known is not None:
-                result.restore(known)
-                self.stage("run cache")
-                return result
-        rows = self.rows(found)
+        caching = not (options.no_cache or self.stdin or found.problems)
+        runs = RunCache(root, options.cache_dir, enabled=caching)
+        asked = repr((options.fingerprint(), paths, root))
+        files = [(e[0], e[2], e[3]) for e in found.files]
+        known = runs.lookup(asked, files)
+        if known is not None and self.unchanged(known[1]):
+            result.restore(known[0])
+            self.stage("run cache")
+            return result
+        rows = self.rows(found, caching)
         self.stage("read and lower")
-        findings, depends = self.judge(found, rows)
-        self.finish(findings)
-        if run_cache is not None and not result.internal_errors:
-            run_cache.store(result.plain(), depends)
+        findings, beyond = self.judge(found, rows)
+        self.finish(findings, rows)
+        if not result.internal_errors:
+            runs.store(asked, files, (result.plain(), [(p, *self.state(p)) for p in beyond]))
         self.stage("finish")
         return result
 
-    def rows(self, found: Walk) -> dict[str, Row]:
-        """Every file's row, from the cache or made now; half of them by a forked child when it pays."""
-        from .program.cache import GATED, FactsCache
+    def state(self, path: str) -> tuple[int, int]:
+        """(size, time of change) of a file, (-1, -1) when it is gone."""
+        try:
+            status = os.stat(os.path.join(self.root, path))
+        except OSError:
+            return -1, -1
+        return status.st_size, status.st_mtime_ns
 
-        cache = FactsCache(
-            self.root, self.options.cache_dir or None, enabled=not self.options.no_cache and not self.stdin
-        )
+    def unchanged(self, beyond: list[tuple[str, int, int]]) -> bool:
+        """Whether the modules outside the walk that an earlier answer depends on are as they were."""
+        return all(self.state(path) == (size, mtime) for path, size, mtime in beyond)
+
+    def rows(self, found: Walk, caching: bool) -> dict[str, Row]:
+        """Every file's row, from the cache or made now; half of them by a forked child when it pays."""
+        cache = FactsCache(self.root, self.options.cache_dir, enabled=caching)
         rows: dict[str, Row] = {}
         todo = []
         for entry in found.files:
@@ -152,27 +165,21 @@ class _Check:
             if known is None:
                 todo.append(entry)
             else:
-                rows[entry[0]] = ("gated",) if known is GATED else known
+                rows[entry[0]] = GATED_ROW if known is GATED else known
         size = sum(entry[2] for entry in todo)
         jobs = self.options.jobs or (2 if size > FORK_BYTES else 1)
-        if (
-            jobs > 1
-            and len(todo) > 1
-            and hasattr(os, "fork")
-            and sys.platform != "darwin"
-            and (os.cpu_count() or 1) > 1
-        ):
-            made = self.in_two_processes(todo, size)
+        if jobs > 1 and len(todo) > 1 and hasattr(os, "fork") and sys.platform != "darwin" and (os.cpu_count() or 1) > 1:
+            made = self.in_two_processes(todo, size, caching)
         else:
-            made = self.lower_all(todo)
-        for path, file_size, mtime, digest, row in made:
+            made = self.lower_all(todo, caching)
+        for path, file_size, mtime, content, row in made:
             rows[path] = row
             if row[0] != "problem":
-                cache.store(path, file_size, mtime, digest, GATED if row[0] == "gated" else row)
+                cache.store(path, file_size, mtime, content, GATED if row[0] == "gated" else row)
         cache.save()
         return rows
 
-    def in_two_processes(self, todo: list[Any], size: int) -> list[Any]:
+    def in_two_processes(self, todo: list[Any], size: int, caching: bool) -> list[Any]:
         import marshal
 
         half, total = 0, 0
@@ -185,7 +192,7 @@ class _Check:
             status = 1
             try:
                 os.close(reader)
-                data = marshal.dumps(self.lower_all(todo[half:]))
+                data = marshal.dumps(self.lower_all(todo[half:], caching))
                 with os.fdopen(writer, "wb") as f:
                     f.write(data)
                 status = 0
@@ -193,58 +200,62 @@ class _Check:
                 os._exit(status)  # no clean-up of the parent's things in the child
         os.close(writer)
         try:
-            mine = self.lower_all(todo[:half])
+            mine = self.lower_all(todo[:half], caching)
             with os.fdopen(reader, "rb") as f:
                 sent = f.read()
         finally:
             _, status = os.waitpid(child, 0)
         if status or not sent:  # the child died (memory): do its half here
-            return mine + self.lower_all(todo[half:])
+            return mine + self.lower_all(todo[half:], caching)
         theirs: list[Any] = marshal.loads(sent)
         return mine + theirs
 
-    def lower_all(self, todo: list[Any]) -> list[Any]:
-        """[(path, size, mtime, digest, row)] with plain values only."""
+    def lower_all(self, todo: list[Any], caching: bool) -> list[Any]:
+        """[(path, size, mtime, digest or b"", row)], plain values only."""
         out = []
         for path, full, size, mtime, kind in todo:
+            content = b""
             try:
                 data = self.stdin[path] if path in self.stdin else read(full)
             except OSError as e:
-                out.append((path, size, mtime, b"", ("problem", 0, 0, unreadable(e).plain())))
-                continue
-            row = self.lower_file(path, data, kind)
-            out.append((path, size, mtime, data if row[0] == "module" else b"", row))
-        if not self.options.no_cache and not self.stdin:
-            from hashlib import sha256
-
-            out = [(p, s, m, sha256(d).digest() if d else b"", row) for p, s, m, d, row in out]
-        else:
-            out = [(p, s, m, b"", row) for p, s, m, _, row in out]
+                row: Row = ("problem", 0, 0, unreadable(e).plain())
+            else:
+                row = self.lower_file(data, kind)
+                if caching and row[0] == "module":
+                    content = digest(data)
+            out.append((path, size, mtime, content, row))
         return out
 
-    def lower_file(self, path: str, data: bytes, kind: str) -> Row:
+    def lower_file(self, data: bytes, kind: str) -> Row:
         from .program.collect import lower
-        from .source import words
 
         if not words.admit(data):
             return GATED_ROW
+        text = None
         try:
+            source: bytes | str = data
             if kind == NOTEBOOK:
                 from .source.notebook import load
 
-                source = load(data).source
-                words_in = words.word_lines(source.encode("utf-8", "surrogatepass"))
-                block = lower(source, words_in)
-            else:
-                words_in = words.word_lines(data)
-                block = lower(data, words_in)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+                source = text = load(data).text
+            encoded = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+            word_lines = words.word_lines(encoded)
+            block = lower(source, word_lines)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as e:
             from .source.python import syntax_problem
-            from .source.text import decode_loosely
+            from .source.text import decode
 
-            line, column, text = syntax_problem(e, decode_loosely(data))
-            return ("problem", line, column, text.plain())
-        return ("module", block, frozenset([w for _, w in words_in]))
+            if text is None and kind != NOTEBOOK:
+                try:
+                    text = decode(data)
+                except SyntaxError:
+                    text = None
+            line, column, what = syntax_problem(e, text)
+            return ("problem", line, column, what.plain())
+        found = {w for _, w in word_lines}
+        if b"torchvet:" in encoded or b"noqa: TV" in encoded:
+            found.add(SUPPRESSIONS)
+        return ("module", block, frozenset(found))
 
     def judge(self, found: Walk, rows: dict[str, Row]) -> tuple[list[Finding], list[str]]:
         """Run the rules over the program. Also gives the files beyond the walk that the answer depends on."""
@@ -284,9 +295,10 @@ class _Check:
         walked = set(program.modules)
         self.stage("link")
         rules = all_rules()
-        chosen = selected(self.options, rules)
-        for name, r in rules.items():
-            if name not in chosen or r.run is None or (r.words and not r.words & present):
+        self.ran = selected(self.options, rules)
+        for name in self.ran:
+            r = rules[name]
+            if r.run is None or (r.words and not r.words & present):
                 continue
             try:
                 for f in r.run(project):
@@ -300,7 +312,7 @@ class _Check:
         self.result.looked_at = project.looked_at
         return found
 
-    def finish(self, findings: list[Finding]) -> None:
+    def finish(self, findings: list[Finding], rows: dict[str, Row]) -> None:
         """Suppressions, identity, places in notebooks, order."""
         from .gate.suppress import apply
 
@@ -309,61 +321,55 @@ class _Check:
             if not f.source:
                 f.source = self.line(f.span.path, f.span.line)
         fingerprints(findings)
-        kept, self.result.suppressed = apply(findings, self.read_text, self.options)
+        commented = [path for path, row in rows.items() if row[0] == "module" and SUPPRESSIONS in row[2]]
+        kept, self.result.suppressed = apply(findings, self.read_text, self.options, files=commented, only=self.ran)
         self.result.internal_errors = any(f.name == "internal-error" for f in kept)
+        fingerprints([f for f in kept if not f.fingerprint])
         for f in kept:
-            if not f.fingerprint:
-                fingerprints([f])
             notebook = self.notebooks.get(f.span.path)
-            if notebook is not None:
+            if notebook is not None and f.name != "syntax-error":
                 f.cell, f.raw_line, f.span = placed(f.span, notebook)
-                f.notes = [n for n in f.notes if self.move_note(n)]
                 f.fix = None
+            for note in f.notes:
+                if note.span.path in self.notebooks:
+                    note.span = placed(note.span, self.notebooks[note.span.path])[2]
         self.result.findings = sorted(kept, key=Finding.sort_key)
-
-    def move_note(self, note: Any) -> bool:
-        notebook = self.notebooks.get(note.span.path)
-        if notebook is not None:
-            note.span = placed(note.span, notebook)[2]
-        return True
 
     # ------------------------------------------------------------------------------------------------------ texts
     def text(self, path: str) -> str | None:
         """The decoded source of a file, a notebook's cells joined; None when it cannot be read."""
         if path not in self.texts:
-            from .source.text import decode_loosely
+            from .source.text import decode
 
+            self.texts[path] = None
             try:
                 data = self.stdin[path] if path in self.stdin else read(os.path.join(self.root, path))
                 if path.endswith(".ipynb"):
                     from .source.notebook import load
 
                     self.notebooks[path] = load(data)
-                    self.texts[path] = self.notebooks[path].source
+                    self.texts[path] = self.notebooks[path].text
                 else:
-                    self.texts[path] = decode_loosely(data)
-            except (OSError, SyntaxError, ValueError):
-                self.texts[path] = None
+                    try:
+                        self.texts[path] = decode(data)
+                    except SyntaxError:  # for excerpts only: a file that does not decode is never analysed
+                        self.texts[path] = data.decode("utf-8", "replace")
+            except (OSError, SyntaxError):
+                pass
         return self.texts[path]
 
     def read_text(self, path: str) -> str:
         return self.text(path) or ""
 
     def line(self, path: str, number: int) -> str:
-        lines = self.read_text(path).splitlines()
+        from .source.text import lines_of
+
+        lines = lines_of(self.read_text(path))
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
-    def run_cache(self, found: Walk, paths: list[str]) -> Any:
-        if self.options.no_cache or found.problems:
-            return None
-        from .program.cache import RunCache
 
-        return RunCache(
-            self.root, self.options.cache_dir or None, (__version__, self.options.fingerprint(), tuple(paths)),
-            [(e[0], e[2], e[3]) for e in found.files],
-        )  # fmt: skip
-
-
+SUPPRESSIONS = "torchvet:"
+"""Word of a module that holds a suppression comment."""
 GATED_ROW = ("gated",)
 
 

@@ -37,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         drop_stdout()
         return 0
+    except Exception:  # an uncaught exception would end with 1, which means findings
+        _complain(_bug_report(words))
+        return 2
 
 
 def _dispatch(words: list[str]) -> int:
@@ -63,6 +66,19 @@ def _dispatch(words: list[str]) -> int:
         message, hint = (x.render(asked) if isinstance(x, Text) else str(x) for x in (error.message, error.hint))
         _complain(f"torchvet: {message}" + (f" ({hint})" if hint else "") + "\n")
         return 2
+
+
+def _bug_report(words: Sequence[str]) -> str:
+    from traceback import format_exc
+
+    from torchvet import __version__
+    from torchvet.findings import Text, language
+
+    said = Text(
+        "this is a bug of torchvet {version}; please report it with the lines above",
+        "这是 torchvet {version} 的缺陷；请附上以上内容报告", version=__version__,
+    )  # fmt: skip
+    return f"{format_exc()}torchvet: {said.render(language(_asked_language(words)))}\n"
 
 
 def _asked_language(words: Sequence[str]) -> str | None:

@@ -110,29 +110,32 @@ class Run:
     def __init__(self, given: dict[str, Any], words: list[str]) -> None:
         self.started = perf_counter()
         self.given = given
+        self.language = language(given.get("lang"))
         self.formats: list[str] = given.pop("output-format", [])
         if "per-file-ignores" in given:
             given["per-file-ignores"] = config.parse_per_file_ignores(given["per-file-ignores"])
         command = {s.name: given.pop(s.name) for s in config.SETTINGS if s.name in given}
         if self.formats:
             command["output-format"] = self.formats[-1]
-        if "files-from" in given:
-            words = [*words, *_listed(given["files-from"])]
+        listed = "files-from" in given
+        if listed:
+            words = [*words, *self._listed(given["files-from"])]
         self.stdin = "-" in words
-        if self.stdin and len(words) > 1:
-            raise UserError(Text("- (standard input) goes with no other path", "-（标准输入）不能与其他路径同时使用"))
-        self.paths = [] if self.stdin else words or ["."]
+        _refuse_conflicts(given, words)
+        self.paths = words if listed else [] if self.stdin else words or ["."]
+        self.only: list[str] | None = None
+        if self.paths and not self.stdin and self._whole_project(words):
+            self.only = [os.path.abspath(p) for p in self.paths]
+            root = project_root(self.only[0])
+            self.paths = [os.path.relpath(root), *(p for p in self.paths if not _inside(os.path.abspath(p), root))]
         start = given.get("stdin-filename", ".") if self.stdin else _common(self.paths)
         self.options: Options = config.load(
             start, command, config=given.get("config", ""), isolated=bool(given.get("isolated"))
         )
         self.language = language(self.options.lang or None)
+        if "prune-baseline" in given and not self.options.baseline:
+            raise UserError(Text("--prune-baseline needs --baseline FILE", "--prune-baseline 需要 --baseline FILE"))
         self.options.lang = self.language
-        self.only: list[str] | None = None
-        if not self.stdin and self._whole_project(words):
-            self.only = [os.path.abspath(p) for p in self.paths]
-            root = project_root(self.only[0])
-            self.paths = [os.path.relpath(root), *(p for p in self.paths if not _inside(os.path.abspath(p), root))]
         self.source = b""
         self.result: Result | None = None
         self.baselined = 0
@@ -142,6 +145,26 @@ class Run:
         if asked is None:  # pre-commit names the files that changed; hangs and leaks span files
             return bool(os.environ.get("PRE_COMMIT") == "1" and words and all(os.path.isfile(w) for w in words))
         return bool(asked)
+
+    def _listed(self, name: str) -> list[str]:
+        """The paths of `--files-from`. Lists come from tools like `git diff --name-only`, which name deleted files."""
+        if name == "-":
+            data = _standard_input()
+        else:
+            try:
+                with open(name, "rb") as f:
+                    data = f.read()
+            except OSError as error:
+                reason = error.strerror or type(error).__name__
+                raise UserError(
+                    Text("cannot read {path}: {reason}", "无法读取 {path}：{reason}", path=name, reason=reason)
+                ) from None
+        rows = data.split(b"\0") if b"\0" in data else data.splitlines()
+        paths = [os.fsdecode(row) for row in rows if row.strip()]
+        for path in paths:
+            if not os.path.lexists(path):
+                self.note(Text("{path} does not exist", "{path} 不存在", path=path))
+        return [path for path in paths if os.path.lexists(path)]
 
     def main(self) -> int:
         if self.given.get("show-settings"):
@@ -296,20 +319,16 @@ class _Progress:
             self.drawn = False
 
 
-def _listed(name: str) -> list[str]:
-    if name == "-":
-        data = _standard_input()
-    else:
-        try:
-            with open(name, "rb") as f:
-                data = f.read()
-        except OSError as error:
-            reason = error.strerror or ""
-            raise UserError(
-                Text("cannot read {path}: {reason}", "无法读取 {path}：{reason}", path=name, reason=reason)
-            ) from None
-    rows = data.split(b"\0") if b"\0" in data else data.splitlines()
-    return [os.fsdecode(row) for row in rows if row.strip()]
+def _refuse_conflicts(given: dict[str, Any], words: list[str]) -> None:
+    """Options that cannot be meant together."""
+    if "-" in words and len(words) > 1:
+        raise UserError(Text("- (standard input) goes with no other path", "-（标准输入）不能与其他路径同时使用"))
+    if "stdin-filename" in given and "-" not in words:
+        raise UserError(Text("--stdin-filename goes with the path -", "--stdin-filename 需与路径 - 一起使用"))
+    if "write-baseline" in given and ("fix" in given or "show-fixes" in given):
+        raise UserError(
+            Text("--write-baseline and repairs are two runs", "--write-baseline 与修复不能在同一次运行中使用")
+        )
 
 
 def _standard_input() -> bytes:

@@ -79,7 +79,7 @@ class Outputs:
             "seconds": perf_counter() - run.started,
             "base": result.root,
             "root": _repository(result.root),
-            "rules": rule_infos(findings, every),
+            "rules": rule_infos(run.options) if every else {},
             "source": lines.source,
             "raw_line": lines.raw_line,
             "baselined": run.baselined,
@@ -129,18 +129,18 @@ def _append_step_summary(report: Report) -> None:
         terminal.complain(f"torchvet: {path}: {error.strerror}\n")
 
 
-def rule_infos(findings: Sequence[Finding], every: bool) -> dict[str, RuleInfo]:
-    """What reports may tell about rules; pages only where a format may print them."""
-    from torchvet.check.rules import all_rules, rule, rule_names
+def rule_infos(options: Options) -> dict[str, RuleInfo]:
+    """What reports may tell about the rules that were asked for."""
+    from torchvet.check.gate.select import selected
+    from torchvet.check.rules import all_rules
 
-    known = rule_names()
-    rules = all_rules() if every else {n: rule(n) for n in sorted({f.name for f in findings}) if n in known}
+    asked = frozenset(selected(options))
     return {
         name: RuleInfo(
-            r.code, name, CHECK if r.family == "tool" else r.family, r.severity, r.confidence, r.summary,
-            _page(r) if every else "",
+            r.code, name, CHECK if r.family == "tool" else r.family, r.severity, r.confidence, r.summary, _page(r),
         )
-        for name, r in rules.items()
+        for name, r in all_rules().items()
+        if name in asked
     }  # fmt: skip
 
 

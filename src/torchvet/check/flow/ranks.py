@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .traces import Item, Node
 
 CALLER_LEVELS = 2
+STATE_WORDS = ("state", "checkpoint", "save", "full_tensor", "full_params", "load")
 
 
 class Divergence:
@@ -57,6 +58,33 @@ class Divergence:
         self.sure = True
         self.severity = ERROR
         self.confidence = CERTAIN
+
+    @property
+    def subject(self) -> str:
+        """What the collective is about: "group" (making one), "state" (saving, loading, gathering shards), "forward", or
+        "collective"."""
+        row = self.op.row
+        if row is not None and row.kind == "group_create":
+            return "group"
+        if row is not None and row.kind in ("forward_collective", "backward_collective"):
+            return "forward"
+        name = self.op.name.lower()
+        return "state" if any(w in name for w in STATE_WORDS) else "collective"
+
+    def places(self) -> list[tuple[Module, int, Text]]:
+        """The way to the collective: where the rank enters, the guard, where ranks leave, the calls in between."""
+        out: list[tuple[Module, int, Text]] = []
+        guard, pos, _ = self.guard
+        if self.origin is not None and self.origin[1] != pos and self.origin[0] == guard.path:
+            out.append((guard, self.origin[1], Text("the rank comes from {name}", "rank 来自 {name}", name=self.origin[2])))
+        out.append((guard, pos, Text("ranks part here", "各 rank 在此分开")))
+        if self.exit is not None and self.exit != self.pos:
+            out.append((guard, self.exit, Text("{who}: leave here", "{who}：在此离开", who=self.leaver)))
+        for module, at, label in self.chain:
+            out.append((module, at, Text("calls {name}", "调用 {name}", name=label)))
+        if (self.module, self.pos) != (self.op.module, self.op.pos):
+            out.append((self.op.module, self.op.pos, Text("the others call {name}()", "其他 rank 调用 {name}()", name=self.op.name)))
+        return out
 
     @property
     def key(self) -> Any:

@@ -194,8 +194,8 @@ class Comparison:
             while at is not None and at is not meeting:
                 if at.kind in ("op", "call"):
                     self.note("missing", at, side, ta, tb, b if side == 0 else a, None)
-                elif at.kind == "loop" and (found := self.first(at.other, inside=at)) is not None:
-                    self.note("missing", found, side, ta, tb, b if side == 0 else a, None)
+                elif at.kind == "loop":
+                    self.alone(at, side, assume, ta, tb, loops, depth)
                 at, _ = self.step(at.next, None)  # type: ignore[arg-type]
             return
         if a.kind in ("op", "call") and b.kind in ("op", "call"):
@@ -203,20 +203,26 @@ class Comparison:
             return
         for side, one, other in ((0, a, b), (1, b, a)):
             if one.kind in ("op", "call"):
-                if other.kind == "again" and self.left(one, loops):
+                if other.kind == "again" and loops[-1][0] is not loops[-1][1] and self.left(one, loops):
                     self.leaves(one, side, assume, ta, tb, loops, depth)
                 else:
                     self.note("missing", one, side, ta, tb, other, None)
                 return
         for side, one, other in ((0, a, b), (1, b, a)):
             if one.kind == "loop":
-                if other.kind == "again" and self.left(one, loops):
+                if other.kind == "again" and loops[-1][0] is not loops[-1][1] and self.left(one, loops):
                     self.leaves(one, side, assume, ta, tb, loops, depth)
                     return
-                found = self.first(one.other, inside=one)
-                if found is not None:
-                    self.note("missing", found, side, ta, tb, other, None)
+                self.alone(one, side, assume, ta, tb, loops, depth)
                 return
+
+    def alone(self, loop: Node, side: int, assume: Any, ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
+        """A loop that only one side has: what is in it is compared with turns that do nothing."""
+        inside = (*loops, (loop, loop))
+        if side == 0:
+            self.walk(loop.other, self.table.again, {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
+        else:
+            self.walk(self.table.again, loop.other, {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
 
     def same_step(self, a: Node, b: Node) -> bool:
         return a is b or a.kind == "branch" or b.kind == "branch" or (a.kind == b.kind and (a.kind == "loop" or a.key == b.key))

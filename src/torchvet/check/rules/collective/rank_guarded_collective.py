@@ -1,0 +1,44 @@
+"""A collective that only some ranks reach, because it stands under a guard that depends on the rank."""
+
+from __future__ import annotations
+
+from .._api import CERTAIN, ERROR, Rule, Text, note_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...findings import Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV401",
+    name="rank-guarded-collective",
+    severity=ERROR,
+    confidence=CERTAIN,
+    since="0.1",
+    summary=Text("a collective that only some ranks reach", "只有部分 rank 会到达的集合通信"),
+)
+
+
+@RULE.check
+def check(project: Project) -> Iterator[Finding]:
+    for d in project.ranks.divergences():
+        if d.kind != "guarded" or d.subject != "collective":
+            continue
+        yield RULE.at(
+            project,
+            d.module,
+            d.pos,
+            Text("{who}: never reach {name}()", "{who} 永远不会到达 {name}()", who=d.leaver, name=d.op.name)
+            if str(d.runner) == "other ranks"
+            else Text("only {who} reaches {name}()", "只有{who}会到达 {name}()", who=d.runner, name=d.op.name),
+            severity=d.severity,
+            confidence=d.confidence,
+            help=Text(
+                "call it on every rank; keep only rank-local work such as printing or writing under the guard",
+                "让每个 rank 都调用它；条件内只保留打印、写文件等本地工作",
+            ),
+            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
+            trace=d.rows,
+        )
