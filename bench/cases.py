@@ -309,7 +309,7 @@ def main() -> int:
     if args.write_floors and not (args.tool or args.ids):
         write_floors(result)
     if whole:
-        about = "Small programs with a known fault, their repaired forms, clean programs that look alike (tests/cases/data)."
+        about = "Small programs with a known fault, their repaired forms, and clean programs: tests/cases/data."
         write("cases", f"## Cases\n\n{about}\n\n{table(result)}")
     return 0
 

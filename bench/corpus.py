@@ -7,8 +7,8 @@
     python bench/corpus.py --unread               show only findings that nobody has read, with the lines around them
     python bench/corpus.py --rule accumulated-graph
 
-bench/corpus_reviewed.yaml holds one entry for each error and warning that was read: package, rule, path, the text of the
-line, whether it is true, and why. An entry fits when package, rule, path and text are the same, so it survives
+bench/corpus_reviewed.yaml holds one entry for each error and warning that was read: package, rule, path, the text of
+the line, whether it is true, and why. An entry fits when package, rule, path and text are the same, so it survives
 moved lines. Packages are downloaded with pip into a cache folder (TORCHVET_BENCH_CACHE) and neither installed nor run.
 """
 
@@ -68,9 +68,8 @@ def line_of(folder: Path, finding: dict) -> str:
 
 def show(name: str, folder: Path, finding: dict, said: dict | None, around: int) -> None:
     verdict = "NOT READ" if said is None else "true" if said["true"] else "FALSE"
-    print(
-        f"\n{name} {finding['path']}:{finding['line']} {finding['severity']}[{finding['name']}] ({finding['confidence']})"
-    )
+    rule = f"{finding['severity']}[{finding['name']}] ({finding['confidence']})"
+    print(f"\n{name} {finding['path']}:{finding['line']} {rule}")
     print(f"  {finding['message']}   [{verdict}{': ' + said['why'] if said and said.get('why') else ''}]")
     print(excerpt(folder, finding, around))
     for other in finding["related"]:
@@ -86,7 +85,7 @@ def main() -> int:
     parser.add_argument("--quiet", "-q", action="store_true", help="show no findings, only the tables")
     parser.add_argument("--context", type=int, default=6, help="lines before and after a finding")
     parser.add_argument(
-        "--entries", action="store_true", help="print entries for corpus_reviewed.yaml of what is not read"
+        "--entries", action="store_true", help="print what is not read as entries for corpus_reviewed.yaml"
     )
     parser.add_argument("package", nargs="*", help="names of pinned packages; default: all")
     args = parser.parse_args()
@@ -123,10 +122,8 @@ def main() -> int:
             counts[verdict] += 1
             rules.setdefault(f["name"], collections.Counter())[verdict] += 1
             if said is None:
-                entries.append(
-                    {"package": name, "rule": f["name"], "path": f["path"], "line": f["line"], "text": key[3], "true": None,
-                     "why": ""}
-                )  # fmt: skip
+                entry = {"package": name, "rule": f["name"], "path": f["path"], "line": f["line"], "text": key[3]}
+                entries.append({**entry, "true": None, "why": ""})
             wanted = not args.rule or args.rule in (f["name"], f["code"])
             wanted = wanted and (not args.unread or said is None) and (not args.false or verdict == "false")
             if wanted and not (args.quiet or args.entries):

@@ -38,10 +38,8 @@ def unpacked(pin: str) -> Path | None:
             ("--only-binary", ":all:", "--python-version", "3.11"),
             ("--no-binary", ":all:"),
         ):
-            r = subprocess.run(
-                [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps", *choice, "-d",
-                 name, pin], capture_output=True, text=True,
-            )  # fmt: skip
+            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps"]
+            r = subprocess.run([*pip, *choice, "-d", name, pin], capture_output=True, text=True)
             if r.returncode == 0:
                 break
         archives = [p for p in Path(name).iterdir() if p.suffix in (".whl", ".zip", ".gz")]

@@ -122,6 +122,7 @@ def fake(monkeypatch, tmp_path):
     monkeypatch.setattr(rules_package, "rule_names", lambda: {name: r.family for name, r in RULES.items()})
     monkeypatch.setattr(rules_package, "all_rules", lambda: dict(RULES))
     monkeypatch.setattr(rules_package, "rule", RULES.__getitem__)
+    monkeypatch.setattr("torchvet.check.gate.select._code", lambda name, family: RULES[name].code)
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)

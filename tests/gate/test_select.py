@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchvet.check.config import Options
-from torchvet.check.gate.select import path_matches, selected, shown
+from torchvet.check.gate.select import Catalogue, path_matches, selected, shown
 from torchvet.check.gate.verdict import exit_code
 from torchvet.findings import Finding, Span, Text, UserError
 
@@ -57,6 +57,12 @@ def test_the_most_specific_selector_decides(options, expected):
 def test_findings_about_the_check_itself_stay_unless_ignored():
     assert "unused-suppression" in selected(Options(select=["TV101"]), RULES)
     assert "unused-suppression" not in selected(Options(ignore=["TV001"]), RULES)
+
+
+def test_codes_are_those_of_the_rules():
+    from torchvet.check.rules import all_rules
+
+    assert Catalogue().codes == {name: rule.code for name, rule in all_rules().items()}
 
 
 @pytest.mark.parametrize("word", ["TV9", "TV1011", "graphs2", "", "F401", "TV101x"])

@@ -156,7 +156,7 @@ ACCUMULATED = Finding(
             Text("grows by one graph a step until the epoch ends", "每一步增加一张图，直到本轮结束"),
         ),
     ],
-    fix=Fix(Text("total_loss += loss.detach()"), [Edit(13, 27, 13, 27, ".detach()")]),
+    fix=Fix(Text("detach what is added", "累加前先 detach"), [Edit(13, 27, 13, 27, ".detach()")]),
     scope="train",
     source="        total_loss += loss",
 )
@@ -177,7 +177,7 @@ WORKERS = Finding(
             "num_workers=min(8, len(os.sched_getaffinity(0)) // local_world_size), which is the share of one rank",
             "num_workers=min(8, len(os.sched_getaffinity(0)) // local_world_size)，即每个 rank 应得的一份",
         ),
-        [Edit(4, 63, 4, 77, "8")],
+        [Edit(4, 65, 4, 79, "min(8, len(os.sched_getaffinity(0)) // local_world_size)")],
         safe=False,
     ),
     help=Text("the right number depends on the CPU quota of the container", "合适的数目取决于容器的 CPU 配额"),

@@ -10,7 +10,7 @@ import report_sample as sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Finding, Note, Span, Text, UserError
+from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Edit, Finding, Note, Span, Text, UserError
 from torchvet.report import RuleInfo, render
 from torchvet.report.excerpt import wrap
 
@@ -153,6 +153,21 @@ def test_rule_is_explained_once() -> None:
     again = Finding.from_plain(sample.ACCUMULATED.plain())
     text = render("full", sample.report([sample.ACCUMULATED, again]))
     assert text.count("torchvet explain accumulated-graph") == 1
+
+
+def test_fix_is_shown_as_the_code_it_leaves_or_by_its_title() -> None:
+    rows = render("full", sample.report()).splitlines()
+    assert any(r.startswith("  = fix: total_loss += loss.detach()  ") and r.endswith("[--fix]") for r in rows)
+    assert any(
+        r.startswith("  = fix: num_workers=min(8, len(os.sched_getaffinity(0)) // local_world_size), which")
+        for r in rows
+    )
+    two = Finding.from_plain(sample.ACCUMULATED.plain())
+    assert two.fix is not None
+    two.fix.edits = [Edit(13, 9, 13, 9, "("), Edit(13, 27, 13, 27, ")")]
+    assert "fix: (total_loss += loss)" in render("full", sample.report([two]))
+    two.fix.edits = [Edit(12, 1, 12, 1, "# first"), Edit(13, 27, 13, 27, ".detach()")]
+    assert "fix: detach what is added" in render("full", sample.report([two]))
 
 
 def test_colour_changes_no_word() -> None:

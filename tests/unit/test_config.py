@@ -95,6 +95,7 @@ def test_the_nearest_file_wins_and_files_are_not_merged(project):
 def test_no_toml_parser_is_loaded_for_a_pyproject_without_our_table(project, monkeypatch):
     (project / "pyproject.toml").write_text(
         '[project]\ndependencies = ["torchvet>=0.1"]\n# [tool.torchvet] is not used\n'
+        '[project.scripts]\ntorchvet = "a:b"\n[tool.ruff]\n'
     )
     monkeypatch.setattr(config, "_parse", lambda *a: pytest.fail("parsed"))
     monkeypatch.setattr(config, "find", lambda start: find(start) if str(project) in start else None)
@@ -178,6 +179,8 @@ def test_where_a_setting_was_given(project):
     (project / "torchvet.toml").write_text('select = [\n  "TV1",\n  "TV2",\n]\n')
     assert load(str(project), environment={}).where("select", "TV2") == "torchvet.toml:3"
     assert load(str(project), {"select": ["TV3"]}, environment={}).where("select", "TV3") == "--select"
+    environment = {"TORCHVET_NO_CACHE": "1"}
+    assert load(str(project), environment=environment).where("no-cache") == "TORCHVET_NO_CACHE"
 
 
 def test_the_fingerprint_tells_what_changes_the_findings():

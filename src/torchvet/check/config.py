@@ -113,7 +113,8 @@ class Options:
     """The settings of one run, an attribute for each (`per-file-ignores` is `per_file_ignores`: pattern -> rules).
 
     `config_file` is the file that they come from ("" for none), `config_dir` its folder: patterns count from there, and
-    `baseline` and `cache_dir` are already joined to it. `given` names what the command line set.
+    `baseline` and `cache_dir` are already joined to it. `given` names what the command line set, `from_environment`
+    what TORCHVET_* variables did.
     """
 
     select: tuple[str, ...]
@@ -146,6 +147,7 @@ class Options:
         self.config_file = ""
         self.config_dir = ""
         self.given: frozenset[str] = frozenset()
+        self.from_environment: frozenset[str] = frozenset()
         for s in SETTINGS:
             setattr(self, s.attribute, s.default)
         for name, value in values.items():
@@ -161,8 +163,10 @@ class Options:
 
     def where(self, name: str, item: str = "") -> str:
         """Where a setting was given, for messages: "--ignore", or "pyproject.toml:14"."""
-        if name in self.given or not self.config_file:
+        if name in self.given or not (self.config_file or self.from_environment):
             return "--" + name
+        if name in self.from_environment:
+            return _variable(name)
         with open(self.config_file, "rb") as f:
             text = f.read().decode("utf-8", "replace")
         return f"{os.path.relpath(self.config_file)}:{line_of(text, self.config_file, (name,), item)}"
@@ -182,20 +186,21 @@ def load(
     if config:
         if not os.path.isfile(config):
             raise UserError(Text("there is no configuration file {path}", "配置文件 {path} 不存在", path=config))
-        found: tuple[str, bytes] | None = (os.path.abspath(config), _read(config))
+        found = _load(os.path.abspath(config), _read(config))
     else:
         found = None if isolated else find(start)
     if found:
         _apply_file(options, *found)
     env = os.environ if environment is None else environment
     for name in ("output-format", "cache-dir", "no-cache"):
-        value = env.get("TORCHVET_" + name.upper().replace("-", "_"))
+        value = env.get(_variable(name))
         if value:
+            options.from_environment |= {name}
             s = _BY_NAME[name]
             if s.kind == BOOL:
                 setattr(options, s.attribute, value.lower() not in ("0", "false", "no"))
             elif s.kind == CHOICE and value not in s.choices:
-                raise _bad_choice("TORCHVET_" + name.upper().replace("-", "_"), value, s.choices)
+                raise _bad_choice(_variable(name), value, s.choices)
             else:
                 setattr(options, s.attribute, value)
     if command:
@@ -203,8 +208,12 @@ def load(
     return options
 
 
-def find(start: str) -> tuple[str, bytes] | None:
-    """The nearest file with settings, at or above `start` (a file or folder), and its bytes."""
+def _variable(name: str) -> str:
+    return "TORCHVET_" + name.upper().replace("-", "_")
+
+
+def find(start: str) -> tuple[str, str, dict[str, Any]] | None:
+    """The nearest file with settings, at or above `start` (a file or folder): its path, its text, its table."""
     folder = os.path.abspath(start)
     if not os.path.isdir(folder):
         folder = os.path.dirname(folder)
@@ -215,8 +224,9 @@ def find(start: str) -> tuple[str, bytes] | None:
                 data = _read(path)
             except OSError:
                 continue
-            if name != "pyproject.toml" or _has_table(data):
-                return path, data
+            found = _load(path, data) if name != "pyproject.toml" or _may_have_table(data) else None
+            if found:
+                return found
         above = os.path.dirname(folder)
         if above == folder:
             return None
@@ -233,25 +243,34 @@ def _read(path: str) -> bytes:
         return f.read()
 
 
-def _has_table(data: bytes) -> bool:
-    """Whether a pyproject.toml has our table, without the cost of a TOML parser for the many that have not."""
+def _may_have_table(data: bytes) -> bool:
+    """Whether a pyproject.toml may have our table, without the cost of a TOML parser for the many that have not."""
     if b"torchvet" not in data:
         return False
     import re
 
     torchvet, tool = rb"""["']?torchvet\b""", rb"""["']?tool["']?\s*\.\s*"""
-    table = rb"^(?:\xef\xbb\xbf)?[ \t]*(?:\[\s*%b%b|%b%b|%b[\"']?\s*[.=])" % (tool, torchvet, tool, torchvet, torchvet)
-    return bool(re.search(table, data, re.MULTILINE))
+    start = rb"^(?:\xef\xbb\xbf)?[ \t]*"
+    if re.search(start + rb"(?:\[\s*%b%b|%b%b)" % (tool, torchvet, tool, torchvet), data, re.MULTILINE):
+        return True
+    return bool(re.search(rb"^[ \t]*\[\s*[\"']?tool[\"']?\s*\]", data, re.MULTILINE))
 
 
-def _apply_file(options: Options, path: str, data: bytes) -> None:
+def _load(path: str, data: bytes) -> tuple[str, str, dict[str, Any]] | None:
+    """A file's path, text and our table in it; None for a pyproject.toml without the table."""
     text = data.decode("utf-8-sig", "replace")
     table: Any = _parse(text, path)
     if os.path.basename(path) == "pyproject.toml":
-        table = table.get("tool", {})
-        table = table.get("torchvet", {}) if isinstance(table, dict) else {}
+        tool = table.get("tool")
+        if not isinstance(tool, dict) or "torchvet" not in tool:
+            return None
+        table = tool["torchvet"]
         if not isinstance(table, dict):
             raise _at(text, path, (), Text("tool.torchvet must be a table", "tool.torchvet 必须是一个表"))
+    return path, text, table
+
+
+def _apply_file(options: Options, path: str, text: str, table: dict[str, Any]) -> None:
     folder = os.path.dirname(path)
     options.config_file = path
     options.config_dir = folder

@@ -135,7 +135,6 @@ class Run:
         self.language = language(self.options.lang or None)
         if "prune-baseline" in given and not self.options.baseline:
             raise UserError(Text("--prune-baseline needs --baseline FILE", "--prune-baseline 需要 --baseline FILE"))
-        self.options.lang = self.language
         self.source = b""
         self.result: Result | None = None
         self.baselined = 0
@@ -306,17 +305,18 @@ class _Progress:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self.drawn = False
+        self.drawn = ""
 
     def __call__(self, stage: str) -> None:
         said = _STAGES.get(stage, Text("checking rules", "运行规则")).render(self.language)
-        terminal.complain(f"\r\x1b[Ktorchvet: {said} …")
-        self.drawn = True
+        if said != self.drawn:
+            terminal.complain(f"\r\x1b[Ktorchvet: {said} …")
+            self.drawn = said
 
     def erase(self) -> None:
         if self.drawn:
             terminal.complain("\r\x1b[K")
-            self.drawn = False
+            self.drawn = ""
 
 
 def _refuse_conflicts(given: dict[str, Any], words: list[str]) -> None:

@@ -21,14 +21,13 @@ def settings_page(options: Options) -> str:
         value = getattr(options, s.attribute)
         origin = ""
         if value != s.default:
-            origin = (
-                "  # " + options.where(s.name) if s.name in options.given or options.config_file else "  # environment"
-            )
+            origin = "  # " + options.where(s.name)
         if s.kind == TABLE:
             if value:
                 tables += ["", f"[{s.name}]{origin}", *(f"{_toml(k)} = {_toml(v)}" for k, v in value.items())]
         else:
-            lines.append(f"{s.name} = {_toml(value)}{origin}")
+            unset = "# " if value == "" else ""
+            lines.append(f"{unset}{s.name} = {_toml(value)}{origin}")
     return "\n".join([*lines, *tables]) + "\n"
 
 

@@ -97,7 +97,7 @@ def width() -> int:
     if not is_terminal(sys.stdout):
         return 100
     try:
-        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
+        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns or 100)  # 0: it does not know
     except (OSError, ValueError):
         return 100
 

@@ -10,6 +10,7 @@ TABLES = {
  'worker_keywords': ('num_workers', 'n_workers', 'workers', 'dataloader_num_workers', 'num_dataloader_workers', 'train_num_workers', 'eval_num_workers', 'val_num_workers', 'test_num_workers', 'workers_per_gpu', 'num_data_workers', 'num_threads_data', 'nworkers', 'loader_workers', 'num_loader_workers', 'data_workers'),
  'rounding': ('builtins.int', 'builtins.round', 'builtins.float', 'builtins.abs', 'math.floor', 'math.ceil', 'math.trunc', 'numpy.floor', 'numpy.ceil', 'numpy.round'),
  'step_methods': ('backward', 'manual_backward'),
+ 'iteration': ('builtins.enumerate', 'builtins.zip', 'builtins.iter', 'builtins.list', 'builtins.tuple', 'builtins.map', 'builtins.filter', 'builtins.sorted', 'builtins.reversed'),
  'placement_methods': ('to', 'cuda', 'cpu', 'xpu', 'npu', 'hpu', 'mtia', 'ipu', 'to_empty'),
  'module_methods': ('train', 'eval', 'half', 'float', 'double', 'bfloat16', 'type', 'requires_grad_', 'apply', 'share_memory', 'compile'),
  'returns_module': ('torch.compile', 'torch.jit.script', 'torch._dynamo.optimize'),

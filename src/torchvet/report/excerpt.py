@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from torchvet.report import Report
 
 TAB = 4
+LONGEST_FIX = 80
+"""Columns: a longer line of code says less than the title of its fix."""
 
 
 class Mark:
@@ -91,6 +93,21 @@ def places(report: Report, finding: Finding) -> list[tuple[Span, str, bool]]:
     here = [r for r in rows if r[0].path == own.path]
     here.sort(key=lambda r: (r[0].line, r[0].column))
     return here + [r for r in rows if r[0].path != own.path]
+
+
+def repaired(report: Report, finding: Finding) -> str:
+    """The line of code that the fix leaves, if it changes one line and the line is short enough to show; else ""."""
+    edits = finding.fix.edits if finding.fix is not None else []
+    if not edits or any((e.line, e.end_line) != (edits[0].line, edits[0].line) or "\n" in e.text for e in edits):
+        return ""
+    path, cell = split_cell(finding, finding.span)
+    text = report.source(path, edits[0].line, cell)
+    if text is None:
+        return ""
+    for e in sorted(edits, key=lambda e: e.column, reverse=True):
+        text = text[: e.column - 1] + e.text + text[e.end_column - 1 :]
+    text = text.strip()
+    return text if width(text) <= LONGEST_FIX else ""
 
 
 def _on_first_line(own: Span, part: Span) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import ERROR, POSSIBLE, WARNING
 from torchvet.report import summary
-from torchvet.report.excerpt import blocks, drawn, visible, width, wrap
+from torchvet.report.excerpt import blocks, drawn, repaired, visible, width, wrap
 from torchvet.report.place import spoken_file
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ def _fix(report: Report, finding: Finding, gutter: int) -> list[str]:
     out = []
     word = summary.FIX
     if finding.fix is not None:
-        text = visible(summary.labelled(report, word, finding.fix.title))
+        text = visible(summary.labelled(report, word, repaired(report, finding) or finding.fix.title))
         flag = f"[{summary.flags(finding.fix.safe)}]"
         gap = max(2, _FLAG_COLUMN - width(text) - gutter - 3)
         if gutter + 3 + width(text) + gap + len(flag) <= report.width:

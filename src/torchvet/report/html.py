@@ -6,7 +6,7 @@ from html import escape
 
 from torchvet.findings import POSSIBLE, SEVERITIES, Text
 from torchvet.report import markdown, place, summary
-from torchvet.report.excerpt import blocks, cells
+from torchvet.report.excerpt import blocks, cells, repaired
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,7 +133,9 @@ def _article(report: Report, finding: Finding, explain: bool) -> str:
     if finding.fix is not None:
         flag = f'<span class="dim">[{summary.flags(finding.fix.safe)}]</span>'
         head = summary.labelled(report, word, "")
-        out.append(f"<div>{head}<code>{escape(say(finding.fix.title))}</code> {flag}</div>")
+        line = repaired(report, finding)
+        what = f"<code>{escape(line)}</code>" if line else escape(say(finding.fix.title))
+        out.append(f"<div>{head}{what} {flag}</div>")
         word = summary.HELP
     if finding.help is not None:
         out.append(f"<div>{escape(summary.labelled(report, word, finding.help))}</div>")

@@ -6,6 +6,7 @@ import re
 
 from torchvet.findings import Text
 from torchvet.report import CHECK, place, summary
+from torchvet.report.excerpt import repaired
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,8 +116,9 @@ def _item(report: Report, finding: Finding) -> str:
     rows += [f"  - {plain(report.say(who))}: {plain(report.say(what))}" for who, what in finding.trace]
     word = summary.FIX
     if finding.fix is not None:
-        title = f"{code(report.say(finding.fix.title))} ({code(summary.flags(finding.fix.safe))})"
-        rows.append("  - " + summary.labelled(report, word, title))
+        line = repaired(report, finding)
+        what = code(line) if line else plain(report.say(finding.fix.title))
+        rows.append("  - " + summary.labelled(report, word, f"{what} ({code(summary.flags(finding.fix.safe))})"))
         word = summary.HELP
     if finding.help is not None and not (finding.fix is not None and finding.fix.safe):
         rows.append("  - " + summary.labelled(report, word, plain(report.say(finding.help))))

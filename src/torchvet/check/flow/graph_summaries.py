@@ -408,6 +408,8 @@ class Summaries:
         elif kind == "object":
             if key[0] == "." and not isinstance(base.data, str):
                 for n in self.heap(base.data, key):
+                    if n is NOTHING:
+                        continue
                     out.append((n, (*sites, base) if n.graph.function.name == "__init__" and len(sites) < DEEPEST else ()))
         elif kind in ("elem", "iter"):
             inner = self.parts_of(base, sites, depth + 1)

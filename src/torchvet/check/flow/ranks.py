@@ -94,7 +94,8 @@ class Divergence:
 class Ranks:
     def __init__(self, program: Program, options: Options | None = None) -> None:
         self.program = program
-        self.machine = Machine(program)
+        self.suspects = Suspects(program)
+        self.machine = Machine(program, self.suspects)
         self.gave_up: list[str] = []
         self._found: list[Divergence] | None = None
         self._of: dict[int, list[Divergence]] = {}
@@ -102,7 +103,7 @@ class Ranks:
     def divergences(self) -> list[Divergence]:
         if self._found is None:
             found: dict[Any, Divergence] = {}
-            for function in Suspects(self.program).functions():
+            for function in self.suspects.functions():
                 for d in self.confirmed(function):
                     found.setdefault(d.key, d)
             self._found = sorted(found.values(), key=lambda d: (d.module.path, d.pos, d.guard[1]))

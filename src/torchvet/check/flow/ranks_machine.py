@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..program.model import Expr
     from ..program.names import Scope
     from ..program.program import Program
+    from .ranks_suspects import Suspects
     from .ranks_values import Value
 
 MOST_VARIANTS = 6
@@ -36,8 +37,9 @@ PLAIN_DECORATORS = frozenset(
 
 
 class Machine:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, suspects: Suspects) -> None:
         self.program = program
+        self.suspects = suspects
         self.frames = 0
         self.over_budget: set[str] = set()
         self._traces: dict[Any, Trace] = {}
@@ -119,9 +121,13 @@ class Machine:
                 return trace
         if self._depth > DEEPEST or self.frames > MOST_FRAMES:
             return None
+        if not self.suspects.matters(function) and not any(carries(v) for v in bound.values()) and not carries(receiver):
+            return None
         self._variants[id(function)] = variants + 1
         trace = self._traces[key] = Trace(function, function.module)
         trace.special = outer is not None or any(special(v) for v in bound.values()) or special(receiver)
+        if receiver is not None and receiver[0] == "inst" and receiver[1] is not function.owner:
+            trace.special = True  # an inherited method: what it calls on self is the subclass's
         self.interpret(trace, function, receiver, dict(bound), outer)
         return trace
 
@@ -751,6 +757,18 @@ def special(v: Value | None) -> bool:
     if v[0] == "packed":
         return any(special(x) for x in v[1]) or any(special(x) for _, x in v[2])
     return v[0] in ("closure", "wrapped", "raw", "func", "inst") and (v[0] != "inst" or bool(v[2])) or varies(v)
+
+
+def carries(v: Value | None) -> bool:
+    """An argument that communicates when it is used: a callable, a wrapped model, an object that holds one."""
+    if v is None:
+        return False
+    kind = v[0]
+    if kind in ("closure", "wrapped", "raw", "func", "partial"):
+        return True
+    if kind == "packed":
+        return any(carries(x) for x in v[1]) or any(carries(x) for _, x in v[2])
+    return kind == "inst" and any(carries(x) for _, x in v[2])
 
 
 OWN_NAMES = frozenset(("full_tensor",))

@@ -1,7 +1,7 @@
-"""Which functions can part the ranks: those whose text holds a rank, or a name that elsewhere is made from one.
+"""Which functions can part the ranks: those whose text holds a rank and reaches a collective.
 
-Only a filter: what a function does is decided by its trace. `def is_world_zero(self): return dist.get_rank() == 0` makes
-`is_world_zero` a word to look for, `self.leader = rank == 0` makes `leader` one.
+Only a filter; what a function does is decided by its trace. Names made from a rank count as ranks (`def is_world_zero(self):
+return dist.get_rank() == 0`, `self.leader = rank == 0`), and what calls a name that reaches a collective reaches it.
 """
 
 from __future__ import annotations
@@ -18,56 +18,138 @@ if TYPE_CHECKING:
     from ..program.program import Program
 
 WORD = compile(r"[A-Za-z_]\w*")
-ASSIGNED = compile(r"^\s*(?:[\w.]+\.)?(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
-TESTING = compile(r"==|!=|\bnot\b|\bin\b|[<>]|\brank\(|RANK|\band\b|\bor\b|_rank\(")
-DEFINED = compile(r"^\s*(?:async\s+)?def (\w+)\(")
+CALLED = compile(r"([A-Za-z_]\w*)\(|(?:self|cls)\.([A-Za-z_]\w*)\b")
+FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
+GLOBAL = compile(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
+TEST = compile(r"==|!=|\bnot\b|\bin\b|[<>]")
+SMALL_CALL = compile(r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)")
+DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
+HANDED_ON = compile(r"^\s*(?:return\s+|\w+\s*=\s*)?\w+\(\*")
 ROOTS = ("rank", "RANK", "main_process", "is_main", "master", "PROCID", "zero", "primary", "should_", "process_index", "ordinal",
-         "gpu", "LOCALID", "first_", "last_", "leader", "chief")  # fmt: skip
+         "gpu_id", "LOCALID", "first", "last_", "leader", "chief", "is_root", "proc_id", "process_id")  # fmt: skip
 SHORT = 14
-"""A function of at most this many lines that holds a rank word and returns something is a predicate by name."""
-KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
+"""A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
+RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
+STEP_KINDS = ("collective", "method_collective", "group_create", "first_context", "forward_collective", "backward_collective")
+COMMON = 30
+"""A name that more functions than this carry says nothing about which one is called."""
 
 
-def rank_words() -> frozenset[str]:
+def rank_words() -> set[str]:
     """The words that stand for a rank: last names of the tables' rows, and identifiers that hint at one."""
     from ...knowledge._identifiers import WORDS
 
-    out = {w for w, (kind, _) in WORDS.items() if kind in KINDS}
-    for kind in KINDS:
+    out = {w for w, (kind, _) in WORDS.items() if kind in RANK_KINDS}
+    for kind in RANK_KINDS:
         for q in knowledge.names(kind):
             last = q.rpartition(".")[2].rpartition(":")[2]
             if "rank" in last.lower() or "_" in last:
                 out.add(last)
-    return frozenset(out)
+    return out
+
+
+def step_words() -> set[str]:
+    out = {q.rpartition(".")[2] for kind in STEP_KINDS for q in knowledge.names(kind)}
+    return {w for w in out if w not in ("forward", "step", "load", "ones", "zeros", "empty", "full", "rand", "randn", "train")}
 
 
 class Suspects:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.words = set(rank_words())
-        self._lines: dict[str, list[tuple[int, frozenset[str]]]] = {}
+        self.words = rank_words()
+        self.steps = step_words()
+        self.wraps = {q.rpartition(".")[2] for q in knowledge.names("wraps_model")} | {"DDP", "FSDP"}
+        self.hot_names: set[str] = set()
+        self._hot: set[int] = set()
+        self._ranked: set[int] = set()
+        self._known: dict[int, bool] = {}
+        self._calls: dict[int, frozenset[str]] = {}
+        self._found = False
+        self.wrapping: set[str] = set()
 
-    def functions(self) -> Iterator[Function]:
-        modules = [m for p, m in list(self.program.modules.items()) if p not in self.program.loaded_on_demand]
+    def functions(self) -> list[Function]:
+        """Functions to look at, in the order of files and lines."""
+        from posixpath import dirname
+
+        self.find()
+        out = []
+        for module in self.modules():
+            near = dirname(module.path) in self.wrapping
+            for f in (*module.all_functions(), self.program.main(module)):
+                if id(f) in self._ranked and (id(f) in self._hot or near):
+                    out.append(f)
+        return out
+
+    def modules(self) -> list[Module]:
+        return [m for p, m in list(self.program.modules.items()) if p not in self.program.loaded_on_demand]
+
+    def find(self) -> None:
+        if self._found:
+            return
+        self._found = True
+        modules = self.modules()
         for module in modules:
             self.learn(module)
-        for module in modules:
-            rows = self.rows(module)
-            if not rows:
-                continue
-            numbers = [n for n, line in rows]
-            for f in module.all_functions():
-                if any(f.first_line <= n <= f.end_line for n in numbers):
-                    yield f
-            yield self.program.main(module)
+        by_name: dict[str, list[Function]] = {}
+        callers: dict[str, list[Function]] = {}
+        from posixpath import dirname
 
-    def rows(self, module: Module) -> list[tuple[int, str]]:
-        """The lines that hold one of the words."""
-        out = []
+        for module in modules:
+            text = self.program.text(module.path) or ""
+            if any(w in text for w in self.wraps):
+                self.wrapping.add(dirname(module.path))
+            for f in module.all_functions():
+                by_name.setdefault(callable_name(f), []).append(f)
+        todo: list[Function] = []
+        for module in modules:
+            lines = self.ranked_lines(module)
+            for f in (*module.all_functions(), self.program.main(module)):
+                calls = self.calls(f)
+                for name in calls:
+                    if name in by_name:
+                        callers.setdefault(name, []).append(f)
+                if calls & self.steps:
+                    todo.append(f)
+                if f.name == "<module>" and lines or any(f.first_line <= n <= f.end_line for n in lines):
+                    self._ranked.add(id(f))
+        while todo:
+            f = todo.pop()
+            if id(f) in self._hot:
+                continue
+            self._hot.add(id(f))
+            name = callable_name(f)
+            if name not in self.hot_names and len(by_name.get(name, ())) <= COMMON:
+                self.hot_names.add(name)
+                todo += callers.get(name, ())
+
+    def calls(self, f: Function) -> frozenset[str]:
+        """Names that the text of a function calls or reads from self."""
+        known = self._calls.get(id(f))
+        if known is None:
+            lines = self.program.lines(f.module.path)
+            text = "\n".join(lines[f.first_line - 1 : f.end_line])
+            known = self._calls[id(f)] = frozenset([a or b for a, b in CALLED.findall(text)]) - {f.name}
+        return known
+
+    def matters(self, f: Function) -> bool:
+        """Whether following a call of this function can tell anything about ranks."""
+        known = self._known.get(id(f))
+        if known is None:
+            known = id(f) in self._hot or id(f) in self._ranked
+            if not known and self._found:
+                lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
+                words = {w for line in lines for w in WORD.findall(line)}
+                known = bool(words & self.words or words & self.steps or self.calls(f) & self.hot_names)
+            self._known[id(f)] = known or not self._found
+        return self._known[id(f)]
+
+    def ranked_lines(self, module: Module) -> list[int]:
+        """The numbers of the lines that hold a rank word."""
         words = self.words
+        out = []
         for number, line in enumerate(self.program.lines(module.path), 1):
-            if any(w in words for w in WORD.findall(line)):
-                out.append((number, line))
+            if not words.isdisjoint(WORD.findall(line)):
+                out.append(number)
         return out
 
     def learn(self, module: Module) -> None:
@@ -75,18 +157,40 @@ class Suspects:
         text = self.program.text(module.path) or ""
         if not any(w in text for w in ROOTS):
             return
-        rows = self.rows(module)
-        if not rows:
-            return
         lines = self.program.lines(module.path)
-        for number, line in rows:
-            assigned = ASSIGNED.match(line)
-            if assigned and TESTING.search(assigned.group(2)):
+        for number in self.ranked_lines(module):
+            line = lines[number - 1]
+            assigned = FIELD.match(line) or GLOBAL.match(line)
+            if assigned and self.is_test(assigned.group(2)):
                 self.words.add(assigned.group(1))
-            if line.lstrip().startswith(("return", "yield", "if")):
-                for back in range(number - 1, max(0, number - 1 - SHORT), -1):
-                    defined = DEFINED.match(lines[back - 1])
-                    if defined:
-                        if not defined.group(1).startswith("__"):
-                            self.words.add(defined.group(1))
-                        break
+                continue
+            stripped = line.lstrip()
+            if stripped.startswith("return") and self.is_test(stripped[6:]):
+                self.define(lines, number, 1)
+            elif stripped.startswith("if ") and number < len(lines) and HANDED_ON.match(lines[number]):
+                self.define(lines, number, 2)
+
+    def is_test(self, text: str) -> bool:
+        """`rank == 0`, `not is_main()`, `dist.get_rank()`: nothing else in it."""
+        if len(text) > 120:
+            return False
+        left = SMALL_CALL.sub("", SMALL_CALL.sub("", text))
+        return "(" not in left.strip().strip("()") and (bool(TEST.search(left)) or left.strip(" .\n")[-1:] in ("", "]", ")") or "rank" in left)
+
+    def define(self, lines: list[str], number: int, levels: int) -> None:
+        """The functions around a line, up to two levels (a decorator and its wrapper)."""
+        indent = len(lines[number - 1])
+        for back in range(number - 1, max(0, number - 1 - SHORT), -1):
+            defined = DEFINED.match(lines[back - 1])
+            if defined and len(defined.group(1)) < indent:
+                indent = len(defined.group(1))
+                if not defined.group(2).startswith("__"):
+                    self.words.add(defined.group(2))
+                levels -= 1
+                if not levels:
+                    return
+
+
+def callable_name(f: Function) -> str:
+    """The name by which a function is called: a class for its constructor."""
+    return f.owner.name if f.name == "__init__" and f.owner is not None else f.name

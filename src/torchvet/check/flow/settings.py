@@ -76,6 +76,11 @@ class Loader(Made):
         """Does a position of the same module lie inside the call?"""
         return contains(self.pos, pos)
 
+    def written(self, name: str) -> bool:
+        """Is the parameter passed by its own keyword or position, not through `**settings`?"""
+        found = self.argument(name)
+        return found is not None and found[0][0] != "spread"
+
     def argument_pos(self, name: str) -> int:
         """Where the parameter is written at the loader; the call when it is not."""
         for k, v in self.call[4]:
@@ -150,15 +155,27 @@ class Settings:
             names = self._names_for(module, lasts, text)
             if not names:
                 continue
-            for f in self.functions(module):
+            for f in self.functions_naming(module, names):
                 local = names | self._local_names(f, names)
                 scope = self.program.scope(f)
-                for call in calls_in(self.program.body(f)):
+                for call in self.program.calls(f):
                     if base_name(call) not in local:
                         continue
                     made = self._construction(call, f, scope, wanted)
                     if made:
                         yield made
+
+    def functions_naming(self, module: Module, names: set[str]) -> Iterator[Function]:
+        """Functions (nested ones too, and the module's own code) on whose lines one of the names stands."""
+        rows = [i for i, line in enumerate(self.program.lines(module.path), 1) if any(n in line for n in names)]
+        outside = set(rows)
+        for f in module.all_functions():
+            inside = [r for r in rows if f.first_line <= r <= f.end_line]
+            if inside:
+                outside.difference_update(inside)
+                yield from self.program.with_nested(f)
+        if outside:
+            yield self.program.main(module)
 
     def functions(self, module: Module) -> Iterator[Function]:
         """Every function of a module, nested ones and the module's own code included."""
@@ -258,7 +275,7 @@ class Settings:
             init = self.program.method(made.cls, "__init__")
             if init is not None and not passes_all(init):
                 inner = Frame(init, made.call, frame)
-                for call in calls_in(self.program.body(init)):
+                for call in self.program.calls(init):
                     if callee_name(call) == "__init__" and is_super(call, init):
                         return self._passed(call, name, inner, own)
                 return None
@@ -285,7 +302,7 @@ class Settings:
             if k is None:
                 found = self.origins.entry(v, name, frame)
                 if found is not None:
-                    return ("sub", v[1], v, ("const", v[1], name)), frame
+                    return ("spread", v[1], v, name), frame
         return None
 
     def spread_known(self, call: Expr, frame: Frame) -> bool:
@@ -313,12 +330,13 @@ class Settings:
                 if not wanted(v):
                     continue
                 module, pos, function = v.origin.frame.module, v.pos, v.origin.frame.function
+                key = (module.path, pos)
                 if module.path in self.program.loaded_on_demand:
                     module, pos, function = loader.module, loader.argument_pos(name), loader.function
-                place = out.setdefault((module.path, pos), Place(module, pos, function, v))
+                place = out.setdefault(key, Place(module, pos, function, v))
                 if loader not in place.loaders:
                     place.loaders.append(loader)
-        return [place for _, place in sorted(out.items(), key=lambda kv: kv[0])]
+        return sorted(out.values(), key=lambda place: (place.module.path, place.pos))
 
     # --------------------------------------------------------------------------------------------------- loops
     def iterated(self, e: Expr, frame: Frame, depth: int = 0) -> list[Origin]:
@@ -329,6 +347,10 @@ class Settings:
                 out.append(o)
                 continue
             callee = o.e[2]
+            name = self.program.qualified(callee, self.origins.scope(o.frame)) or ""
+            if name.startswith("builtins.") and name not in knowledge.loader("iteration"):
+                out.append(o)
+                continue
             inner: list[Origin] = []
             for a in (*o.e[3], *(v for _, v in o.e[4])):
                 if a[0] in ("name", "attr", "call", "star"):

@@ -41,7 +41,7 @@ class Conflicts:
         dataset: in every context, or in one that can be seen."""
         out = []
         for loader in self.settings.loaders():
-            if not self.is_torch(loader):
+            if not self.is_torch(loader) or not (loader.argument("shuffle") or loader.argument("batch_sampler")):
                 continue
             for frame in loader.contexts():
                 found = self.exclusive_in(loader, frame)
@@ -54,7 +54,7 @@ class Conflicts:
         return bool(loader.name == knowledge.loader("loader_classes")[0])
 
     def exclusive_in(self, loader: Loader, frame: Frame) -> Conflict | None:
-        shuffled = self.is_true(loader, "shuffle", frame)
+        shuffled = self.is_true(loader, "shuffle", frame) if loader.argument("shuffle", frame) else False
         if loader.argument("batch_sampler", frame) and self.is_object(loader, "batch_sampler", frame):
             for name in ("shuffle", "drop_last"):
                 if self.is_true(loader, name, frame):
@@ -71,13 +71,17 @@ class Conflicts:
         return None
 
     def is_true(self, loader: Loader, name: str, frame: Frame) -> bool:
-        """Is the flag true on every way to the loader?"""
+        """Is the flag true on every way to the loader? An entry of `**settings` may be there on some ways only."""
+        if not loader.written(name):
+            return False
         values = loader.values(name, frame)
         return bool(values) and all(v.kind == "const" and v.value is True and v.via not in (OPTION, FIELD) for v in values)
 
     def is_object(self, loader: Loader, name: str, frame: Frame) -> bool:
         """Is the argument an object on some way to the loader, and nothing unknown on the others? With a shuffle that is
         true on all ways, one way is enough: `DistributedSampler(d) if distributed else None` fails when distributed."""
+        if not loader.written(name):
+            return False
         ends = loader.origins(name, frame)
         objects = [o for o in ends if self.makes_object(o)]
         return bool(objects) and all(o in objects or (o.e[0] == "const" and o.e[2] is None) for o in ends)
@@ -113,6 +117,8 @@ class Conflicts:
         out = []
         for loader in self.settings.loaders():
             if not self.is_torch(loader):
+                continue
+            if not loader.argument("persistent_workers") and not loader.argument("prefetch_factor"):
                 continue
             for frame in loader.contexts():
                 found = self.needs_workers_in(loader, frame)

@@ -108,8 +108,9 @@ class Numbers:
         known = [b for b in bounds if b is not None]
         if which == "min":
             if known:
-                exact = all(len(v) == 1 and v[0].kind == CONST for v in arguments)
-                return Value(CONST if exact else AT_MOST, min(known), o, o.e[1])
+                if all(len(v) == 1 and v[0].kind == CONST for v in arguments):
+                    return next(v[0] for v in arguments if v[0].value == min(known))
+                return Value(AT_MOST, min(known), o, o.e[1])
             if arguments and all(v and all(x.kind == CPUS for x in v) for v in arguments):
                 return arguments[0][0]
         else:
@@ -118,8 +119,9 @@ class Numbers:
                     if v.kind == CPUS:
                         return v
             if known and len(known) == len(bounds):
-                exact = all(len(v) == 1 and v[0].kind == CONST for v in arguments)
-                return Value(CONST if exact else AT_MOST, max(known), o, o.e[1])
+                if all(len(v) == 1 and v[0].kind == CONST for v in arguments):
+                    return next(v[0] for v in arguments if v[0].value == max(known))
+                return Value(AT_MOST, max(known), o, o.e[1])
         return Value(UNKNOWN, None, o, o.e[1])
 
     def binary(self, op: str, a: Value, b: Value, o: Origin) -> Value:

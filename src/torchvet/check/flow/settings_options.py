@@ -50,14 +50,24 @@ class Options:
             self._modules[module.path] = out
             text = self.program.text(module.path) or ""
             if "add_argument" in text or "option(" in text:
-                for f in (self.program.main(module), *module.all_functions()):
+                for f in self.declaring(module):
                     for option in self.in_function(f):
                         out.setdefault(option.dest, []).append(option)
         return self._modules[module.path]
 
+    def declaring(self, module: Module) -> list[Function]:
+        """The module's own code and the functions that declare options."""
+        rows = [
+            i
+            for i, line in enumerate(self.program.lines(module.path), 1)
+            if "add_arg" in line or "option(" in line or "set_defaults" in line
+        ]
+        found = [f for f in module.all_functions() if any(f.first_line <= r <= f.end_line for r in rows)]
+        return [self.program.main(module), *found]
+
     def in_function(self, f: Function) -> list[Option]:
         out = []
-        for call in calls_in(self.program.body(f)):
+        for call in self.program.calls(f):
             name = call[2][-1] if call[2][0] == "attr" else ""
             if name in ("add_argument", "add_arg"):
                 option = declared(call, f)

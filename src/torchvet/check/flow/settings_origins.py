@@ -130,6 +130,8 @@ class Origins:
             return self.of(e[3], frame)
         if kind == "await" and e[2]:
             return self.of(e[2], frame)
+        if kind == "spread":  # an entry of a dictionary given as **settings
+            return self.entry(e[2], e[3], frame) or [Origin(e, frame)]
         return [Origin(e, frame)]
 
     def name(self, name: str, pos: int | None, frame: Frame) -> list[Origin]:
@@ -390,6 +392,8 @@ class Origins:
         if e[0] == "bin" and e[2] == "|":
             return self.entry(e[4], key, o.frame) or self.entry(e[3], key, o.frame)
         if e[0] == "rest":
+            if any(p[0] == key and p[1] in ("pos", "kw") for p in e[3].params):
+                return None  # taken by a parameter of its own
             given = next((v for n, v in e[2][4] if n == key), None)
             if given is not None:
                 return self.of(given, o.frame)

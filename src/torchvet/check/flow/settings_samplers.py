@@ -256,8 +256,8 @@ class Samplers:
         for module in group:
             if "set_epoch" not in (self.program.text(module.path) or ""):
                 continue
-            for f in settings.functions(module):
-                for call in calls_in(self.program.body(f)):
+            for f in settings.functions_naming(module, {"set_epoch"}):
+                for call in self.program.calls(f):
                     if callee_name(call) == "set_epoch" and self.may_tell(call, f, made):
                         return True
         return False

@@ -23,6 +23,7 @@ from .wrapping_trace import (
     WRAPPED,
     Event,
     Model,
+    Relevance,
     Trace,
     apart,
 )
@@ -67,6 +68,7 @@ class Wrapping:
         self.program = program
         self.options = options
         self.origins = Origins(program)
+        self.relevance = Relevance(program)
         self._traces: list[Trace] | None = None
 
     # ------------------------------------------------------------------------------------------------- traces
@@ -78,8 +80,9 @@ class Wrapping:
             for f in self.wrapping_functions():
                 for r in self.roots(f, UP):
                     roots.setdefault(id(r), r)
+                self.relevance.add(f)
             for r in roots.values():
-                trace = Trace(self.program, self.origins)
+                trace = Trace(self.program, self.origins, self.relevance)
                 trace.run(r)
                 self._traces.append(trace)
         return self._traces
@@ -93,19 +96,24 @@ class Wrapping:
             if module.path in self.program.loaded_on_demand or not here:
                 continue
             local = here | {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
-            for f in self.functions(module):
+            for f in self.functions_naming(module, local):
                 if any(callee_name(c) in local and self.wraps(c, f) for c in self.calls(f)):
                     yield f
 
-    def functions(self, module: Module) -> Iterator[Function]:
-        yield self.program.main(module)
+    def functions_naming(self, module: Module, names: set[str]) -> Iterator[Function]:
+        """Functions (nested ones too, and the module's own code) on whose lines one of the names stands."""
+        rows = [i for i, line in enumerate(self.program.lines(module.path), 1) if any(n in line for n in names)]
+        outside = set(rows)
         for f in module.all_functions():
-            yield from self.program.with_nested(f)
+            inside = [r for r in rows if f.first_line <= r <= f.end_line]
+            if inside:
+                outside.difference_update(inside)
+                yield from self.program.with_nested(f)
+        if outside:
+            yield self.program.main(module)
 
-    def calls(self, f: Function) -> Iterator[Expr]:
-        from ..program.model import calls_in
-
-        return calls_in(self.program.body(f))
+    def calls(self, f: Function) -> list[Expr]:
+        return self.program.calls(f)
 
     def wraps(self, call: Expr, f: Function) -> bool:
         for x in self.program.entities(call[2], self.program.scope(f)):
@@ -113,12 +121,17 @@ class Wrapping:
                 x = x[1]
             name = x[1] if x and x[0] == "ext" else f"{x[1]}.{x[2]}" if x and x[0] == "extmethod" else ""
             row = knowledge.api(name) if name else None
-            if row is not None and row.kind == "wraps_model":
+            if row is None or row.kind != "wraps_model":
+                continue
+            if row.family == "accelerate":
+                return "use_orig_params" in (self.program.text(f.module.path) or "")
+            if row.result != "dp_module":
                 return True
         return False
 
     def roots(self, f: Function, up: int) -> list[Function]:
         """Where to start so that the function is met the way the program runs it."""
+        self.relevance.add(f)
         if f.name == "<module>":
             return [f]
         callers = [g for g, _ in self.program.callers(f) if g is not f] if up else []
@@ -154,7 +167,7 @@ class Wrapping:
 
     def verdict_early(self, trace: Trace, w: Event) -> Early | None:
         before = [e for e in trace.on(w.model) if e.order < w.order and not apart(e.path, w.path)]
-        if w.model.placed_when_made or any(e.kind == PLACED and e.device != "cpu" for e in before):
+        if w.model.placed_when_made or any(e.kind == PLACED and e.device not in ("cpu", "") for e in before):
             return None
         escaped = any(e.kind == ESCAPED for e in before)
         result = w.result
@@ -164,7 +177,7 @@ class Wrapping:
             if e.order > w.order and e.kind == PLACED and e.device == "gpu" and not apart(e.path, w.path)
         ]
         devices = self.names_devices(w)
-        if later and not (escaped and devices):
+        if later and not escaped:
             return Early(w, later[0])
         if devices and not escaped and w.model.known:
             return Early(w, None)

@@ -13,7 +13,7 @@ HINTS = ("device", "gpu", "cuda", "rank")
 
 
 def device_kind(e: Expr, frame: Frame, origins: Origins) -> str:
-    """"gpu", "cpu", "device" (a device, unknown which), "" (no device, or unknown what it is)."""
+    """"gpu", "cpu", "device" (a device, unknown which), "maybe" (not known to be one), "" (no device)."""
     kinds = {end_kind(o.e, o.frame, origins) for o in origins.of(e, frame)}
     if "gpu" in kinds:
         return "gpu"
@@ -21,9 +21,9 @@ def device_kind(e: Expr, frame: Frame, origins: Origins) -> str:
         return "cpu"
     if "device" in kinds or "cpu" in kinds:
         return "device"
-    if kinds & {"", None} and e[0] in ("name", "attr") and any(h in e[-1].lower() for h in HINTS):
+    if e[0] in ("name", "attr") and any(h in e[-1].lower() for h in HINTS):
         return "gpu"
-    return ""
+    return "maybe" if "maybe" in kinds or not kinds else ""
 
 
 def end_kind(e: Expr, frame: Frame, origins: Origins) -> str:
@@ -50,6 +50,9 @@ def end_kind(e: Expr, frame: Frame, origins: Origins) -> str:
             return "gpu" if name != "builtins.int" or not e[3] else device_kind(e[3][0], frame, origins)
     if kind == "sub" and e[2][0] == "attr" and e[2][3] == "environ":
         return "gpu"
-    if kind == "attr" and e[3] == "device":
-        return "device"
-    return ""
+    if kind == "attr":
+        if e[3] == "device":
+            return "device"
+        name = origins.program.qualified(e, origins.scope(frame)) or ""
+        return "" if name.startswith("torch.") or e[3] == "dtype" else "maybe"
+    return "maybe"

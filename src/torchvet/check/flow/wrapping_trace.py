@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import walk_expr
+from ..program.model import walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_origins import Frame, Origins
 from .wrapping_device import device_kind
@@ -74,7 +74,7 @@ class Several:
 
 
 class Event:
-    __slots__ = ("call", "device", "family", "function", "kind", "model", "order", "path", "result")
+    __slots__ = ("_device", "call", "family", "function", "kind", "model", "order", "path", "result", "trace")
 
     def __init__(self, kind: str, model: Model, call: Expr, function: Function, path: Path, order: int) -> None:
         self.kind = kind
@@ -83,13 +83,21 @@ class Event:
         self.function = function
         self.path = path
         self.order = order
-        self.device = ""
+        self._device: str | None = None
+        self.trace: Trace | None = None
         self.family = ""
         self.result: Model | None = None
 
     @property
     def pos(self) -> int:
         return self.call[1]  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> str:
+        """Of a move: "gpu", "cpu", "device" (somewhere), "maybe", or "" when the call changes only the type."""
+        if self._device is None:
+            self._device = self.trace.placement(self.call, self.call[2][3], self.function) if self.trace else ""
+        return self._device
 
     @property
     def key(self) -> tuple[str, int]:
@@ -99,10 +107,46 @@ class Event:
         return f"<{self.kind} {self.device or self.family} at {self.function.module.path}:{self.pos >> 44}>"
 
 
+class Relevance:
+    """Which functions are worth running: those that lead to a wrap, and those that, alone or through what they call,
+    do something with models that is followed here."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._known: dict[int, bool] = {}
+        self._words: tuple[str, ...] = ()
+
+    def add(self, f: Function) -> None:
+        self._known[id(f)] = True
+
+    def of(self, f: Function, depth: int = 0) -> bool:
+        known = self._known.get(id(f))
+        if known is None:
+            self._known[id(f)] = False
+            known = self._says(f) or (depth < 3 and self._calls(f, depth))
+            if known or depth == 0:
+                self._known[id(f)] = known
+            else:
+                del self._known[id(f)]
+        return known
+
+    def _says(self, f: Function) -> bool:
+        if not self._words:
+            methods = knowledge.loader("placement_methods")
+            self._words = (*(f".{m}(" for m in methods), "optim", "clip_grad", "arallel", "FSDP", "DDP", "shard", "SyncB")
+        lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
+        return any(w in line for line in lines for w in self._words)
+
+    def _calls(self, f: Function, depth: int) -> bool:
+        scope = self.program.scope(f)
+        return any(self.of(g, depth + 1) for c in self.program.calls(f)[:60] for g in self.program.targets(c, scope))
+
+
 class Trace:
-    def __init__(self, program: Program, origins: Origins) -> None:
+    def __init__(self, program: Program, origins: Origins, relevance: Relevance) -> None:
         self.program = program
         self.origins = origins
+        self.relevance = relevance
         self.events: list[Event] = []
         self.default_device = False
         self._steps = 0
@@ -460,6 +504,8 @@ class Trace:
         if target in self._stack or len(self._stack) >= DEPTH or target.is_generator:
             self.escape(arguments, keywords, e, f)
             return ()
+        if not self.relevance.of(target):
+            return self.given_back(target, e, arguments, keywords, me)
         inner: dict[str, Values] = {}
         params = [p for p in target.params if p[1] == "pos"]
         if target.is_method and params:
@@ -473,6 +519,18 @@ class Trace:
             if k is not None:
                 inner[k] = v
         return self.function(target, inner)
+
+    def given_back(
+        self, target: Function, e: Expr, arguments: list[Values], keywords: dict[str | None, Values], me: Any
+    ) -> Values:
+        """What a function without interest returns of what it is given."""
+        names = {s[2][2] for s in walk_block(self.program.body(target)) if s[0] == "return" and s[2] and s[2][0] == "name"}
+        out: list[Any] = []
+        params = [p[0] for p in target.params if p[1] == "pos"][1 if target.is_method else 0 :]
+        for name, v in (*zip(params, arguments), *keywords.items()):
+            if name in names:
+                out += v
+        return distinct(out)
 
     def escape(self, arguments: list[Values], keywords: dict[str | None, Values], e: Expr, f: Function) -> None:
         if callee_name(e) in ("print", "len", "isinstance", "hasattr", "getattr", "type", "str", "id"):
@@ -491,10 +549,8 @@ class Trace:
         self, e: Expr, method: str, models: list[Model], env: dict[str, Values], f: Function
     ) -> Values | None:
         if method in knowledge.loader("placement_methods"):
-            device = self.placement(e, method, f)
-            if device:
-                for m in models:
-                    self.event(PLACED, m, e, f).device = device
+            for m in models:
+                self.event(PLACED, m, e, f).trace = self
             return tuple(models)
         if method in knowledge.loader("module_methods"):
             return tuple(models)
@@ -512,6 +568,9 @@ class Trace:
                 keywords = {k: self.value(v, env, f) for k, v in e[4]}
                 self.forward(e, [m for m in models if m.raw_of], f)
                 return self.enter(target, e, arguments, keywords, own[0], f)
+        for m in models:
+            if method not in m.members and method not in ("forward", "module", "state_dict", "named_modules", "modules"):
+                self.event(ESCAPED, m, e, f)
         if all(m.cls is None and m.inner is None and not m.known for m in models) and method not in ("forward", "module"):
             return None
         for a in (*e[3], *(v for _, v in e[4])):
@@ -528,7 +587,7 @@ class Trace:
                 self.event(FORWARD, m, e, f)
 
     def placement(self, e: Expr, method: str, f: Function) -> str:
-        """"gpu", "cpu", "device" (somewhere), or "" when the call changes only the type."""
+        """"gpu", "cpu", "device" (somewhere), "maybe", or "" when the call changes only the type."""
         if method != "to":
             return "cpu" if method == "cpu" else "gpu"
         kinds = [device_kind(a, Frame(f), self.origins) for a in e[3][:1]]
@@ -546,7 +605,8 @@ class Trace:
         if not models:
             models = [m for k in ("module", "model") for m in models_in(keywords.get(k, ()))]
         if row is not None and row.kind == "wraps_model":
-            return self.prepare(e, arguments, f) if row.family == "accelerate" else self.wrap(e, row.family, models, f)
+            family = "dp" if row.result == "dp_module" else row.family
+            return self.prepare(e, arguments, f) if family == "accelerate" else self.wrap(e, family, models, f)
         if name in knowledge.loader("device_defaults"):
             self.default_device = True
             return ()

@@ -31,7 +31,7 @@ def changed_lines(base: str, folder: str) -> dict[str, Lines]:
     )
     fork = _git(root, "merge-base", base, "HEAD", fails=True).strip() or base.encode()  # unrelated histories
     diff = _git(
-        root, "-c", "core.quotePath=true", "diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "-M",
+        root, "-c", "core.quotePath=true", "diff", "-U0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff", "--no-textconv", "-M",
         "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules", os.fsdecode(fork), "--",
     )  # fmt: skip
     changed = {os.path.join(root, path): lines for path, lines in parse_diff(diff).items()}
@@ -101,6 +101,11 @@ def _git(folder: str, *words: str, unknown: str = "", fails: bool = False) -> by
             Text("--diff needs a git repository; {folder} is in none", "--diff 需要 git 仓库；{folder} 不在仓库中",
                  folder=folder)
         )  # fmt: skip
+    if "dubious ownership" in said:  # containers in CI run as another user than the one that checked out
+        raise UserError(
+            Text("--diff: git does not trust {folder}", "--diff：git 不信任 {folder}", folder=folder),
+            Text("git config --global --add safe.directory {folder}", folder=os.path.abspath(folder)),
+        )
     raise UserError(Text("--diff: {said}", said=(said.splitlines() or ["git failed"])[0].removeprefix("fatal: ")))
 
 

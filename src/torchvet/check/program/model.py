@@ -344,13 +344,34 @@ def children(e: Expr) -> tuple[Expr, ...]:
     return (e[2],) if e[2] else ()  # await, yield, yieldfrom
 
 
-def walk_expr(e: Expr) -> Iterator[Expr]:
+def walk_expr(e: Expr) -> list[Expr]:
     """An expression and all that it contains, outermost first."""
+    out: list[Expr] = []
+    collect_expr(e, out)
+    return out
+
+
+def collect_expr(e: Expr, out: list[Expr]) -> None:
+    """`walk_expr` into a list."""
+    add = out.append
     stack = [e]
+    pop = stack.pop
+    push = stack.append
     while stack:
-        e = stack.pop()
-        yield e
-        stack.extend(reversed(children(e)))
+        e = pop()
+        add(e)
+        kind = e[0]
+        if kind == "name" or kind == "const":
+            continue
+        if kind == "attr":
+            push(e[2])
+        elif kind == "call":
+            for _, v in reversed(e[4]):
+                push(v)
+            stack.extend(e[3][::-1])
+            push(e[2])
+        else:
+            stack.extend(children(e)[::-1])
 
 
 def walk_block(block: Block) -> Iterator[Stmt]:

@@ -11,7 +11,7 @@ import os
 from posixpath import dirname, join, normpath
 
 from .collect import lower, lower_function
-from .model import Class, Function, Module, calls_in, definitions, expressions_of, span_of, walk_block, walk_expr
+from .model import Class, Function, Module, collect_expr, definitions, expressions_of, span_of, walk_block
 from .names import Scope, call_targets, entities_of
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from .model import Block, Expr
+    from .model import Block, Expr, Stmt
     from .names import Entity
 
 MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
@@ -47,10 +47,14 @@ class Program:
         self._scopes: dict[int, Scope] = {}
         self._mains: dict[str, Function] = {}
         self._callers: dict[int, list[tuple[Function, Expr]]] = {}
+        self._calls: dict[int, list[Expr]] = {}
         self._subclasses: dict[int, list[Class]] | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: dict[int, dict[str, list[tuple[Expr, Function]]]] = {}
         self._found: dict[tuple[str, str, int], str | None] = {}
+        self._statements: dict[int, tuple[Stmt, ...]] = {}
+        self._expressions: dict[int, tuple[Expr, ...]] = {}
+        self._calls: dict[int, tuple[Expr, ...]] = {}
 
     def guard(self, module: Module) -> Guard:
         """`with program.guard(module):` a failure of torchvet inside becomes an internal-error finding of that file,
@@ -292,19 +296,31 @@ class Program:
             name = function.owner.name if name in ("__init__", "__new__") else ""
         if not name:
             return
-        for module in self._modules_naming(function, name):
-            rows = [i for i, line in enumerate(self.lines(module.path), 1) if name in line]
+        for module in self._modules_naming(function, name + "("):
+            rows = [i for i, line in enumerate(self.lines(module.path), 1) if name + "(" in line]
             seen: set[int] = set()
+            outside = set(rows)
             for f in (*module.all_functions(), self.main(module)):
-                inside = f.name == "<module>" or any(f.first_line <= r <= f.end_line for r in rows)
+                if f.name == "<module>":
+                    inside: Iterable[int] = outside
+                else:
+                    inside = [r for r in rows if f.first_line <= r <= f.end_line]
+                    outside.difference_update(inside)
                 if not inside or id(f) in seen:
                     continue
                 seen.add(id(f))
                 for g in self.with_nested(f):
                     scope = self.scope(g)
-                    for call in calls_in(self.body(g)):
+                    for call in self.calls(g):
                         if callee_name(call) == name and function in call_targets(call, scope):
                             yield g, call
+
+    def calls(self, function: Function) -> list[Expr]:
+        """Every call in a function's own statements, in order."""
+        key = id(function)
+        if key not in self._calls:
+            self._calls[key] = list(calls_in(self.body(function)))
+        return self._calls[key]
 
     def _modules_naming(self, function: Function, name: str) -> list[Module]:
         root = self.project_root(dirname(function.module.path))
@@ -313,10 +329,13 @@ class Program:
         paths = dict.fromkeys(self.modules)
         if len(near) <= NEAR_FILES:
             paths.update(dict.fromkeys(near))
+        own = f"\ndef {name}" if function.owner is None else ""
         out = []
         for path in paths:
             text = self.text(path)
             if text and name in text:
+                if own and path != function.module.path and own in text and "." + name not in text:
+                    continue  # its own function of that name
                 module = self.module(path)
                 if module:
                     out.append(module)
@@ -423,11 +442,30 @@ class Program:
             characters(self.source_line(module, end_line), end_column) + 1,
         )
 
-    def expressions(self, function: Function) -> Iterator[Expr]:
-        """Every expression of a function's body, nested definitions not entered."""
-        for s in walk_block(self.body(function)):
-            for e in expressions_of(s):
-                yield from walk_expr(e)
+    def statements(self, function: Function) -> tuple[Stmt, ...]:
+        """Every statement of a function's body, nested blocks included, nested definitions given but not entered."""
+        key = id(function)
+        if key not in self._statements:
+            self._statements[key] = tuple(walk_block(self.body(function)))
+        return self._statements[key]
+
+    def expressions(self, function: Function) -> tuple[Expr, ...]:
+        """Every expression of a function's body, in order of the statements, nested definitions not entered."""
+        key = id(function)
+        if key not in self._expressions:
+            out: list[Expr] = []
+            for s in self.statements(function):
+                for e in expressions_of(s):
+                    collect_expr(e, out)
+            self._expressions[key] = tuple(out)
+        return self._expressions[key]
+
+    def calls(self, function: Function) -> tuple[Expr, ...]:
+        """Every call of a function's body, nested definitions not entered."""
+        key = id(function)
+        if key not in self._calls:
+            self._calls[key] = tuple([e for e in self.expressions(function) if e[0] == "call"])
+        return self._calls[key]
 
 
 class Guard:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 PYTHON_LANGUAGES = ("python", "ipython", "python3", "xpython")
-PYTHON_CELLS = frozenset(["time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "python", "python3", "pypy", "debug", "snakeviz"])
+PYTHON_CELLS = frozenset((
+    "time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "python", "python3", "pypy", "debug", "snakeviz",
+))  # fmt: skip
 """Cell magics whose body is Python of this notebook."""
 
 
@@ -249,7 +251,7 @@ def without_magics(lines: list[str]) -> list[str]:
         word = head[2:].split()[0] if head[2:].split() else ""
         if word not in PYTHON_CELLS:
             return [""] * len(lines)
-        return lines[:first] + [""] + without_magics(lines[first + 1 :])
+        return [*lines[:first], "", *without_magics(lines[first + 1 :])]
     if not any(_may_be_magic(line) for line in lines):
         return lines
     out: list[str] = []

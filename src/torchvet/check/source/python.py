@@ -17,7 +17,7 @@ def syntax_problem(
     """(line, column, what to say) of an exception that `compile` or `text.decode` raised. Line and column from 1.
 
     Understands SyntaxError, UnicodeDecodeError, ValueError (null bytes), RecursionError, MemoryError and OverflowError
-    (nested too deeply). `text` is the source when it could be decoded; it tells code for a newer Python from broken code.
+    (nested too deeply). `text`, when it could be decoded, tells code for a newer Python from broken code.
     """
     if isinstance(error, SyntaxError):
         line = max(error.lineno or 1, 1)
@@ -40,7 +40,8 @@ def syntax_problem(
         return line, column, _cannot_parse(reason)
     if isinstance(error, UnicodeDecodeError):
         row = error.object.count(b"\n", 0, error.start) + 1
-        return row, 1, Text("text is not {name}: {reason}", "文本不是 {name} 编码：{reason}", name=error.encoding, reason=error.reason)
+        en, zh = "text is not {name}: {reason}", "文本不是 {name} 编码：{reason}"
+        return row, 1, Text(en, zh, name=error.encoding, reason=error.reason)
     if isinstance(error, (RecursionError, MemoryError, OverflowError)):
         return 1, 1, _too_deep()
     if isinstance(error, ValueError) and "null byte" in str(error):

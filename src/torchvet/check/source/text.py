@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 BOM = b"\xef\xbb\xbf"
 
+LATIN_1 = ("latin-1", "iso-8859-1", "iso-latin-1")
+
 _cookie: list[Pattern[bytes]] = []
 
 
@@ -45,7 +47,7 @@ def declared(data: bytes) -> str | None:
             plain = name[:12].lower().replace("_", "-")
             if plain == "utf-8" or plain.startswith("utf-8-"):
                 return "utf-8"
-            if plain in ("latin-1", "iso-8859-1", "iso-latin-1") or plain.startswith(("latin-1-", "iso-8859-1-", "iso-latin-1-")):
+            if plain in LATIN_1 or plain.startswith(tuple(p + "-" for p in LATIN_1)):
                 return "iso-8859-1"
             return name
         if not _cookie[1].match(line) or end >= len(data):

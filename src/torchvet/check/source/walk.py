@@ -28,10 +28,12 @@ EXCLUDED = (
     "__pycache__", "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
     "*.egg-info",
 )  # fmt: skip
-"""Default of `exclude`. Hidden folders (.git, .tox, .venv ...) and virtual environments of any name are left out too."""
+"""Default of `exclude`. Hidden folders (.git, .tox, .venv ...) and virtual environments of any name count too."""
 
 SHOWN = frozenset((".github", ".devcontainer", ".circleci"))
 """Hidden folders that hold what runs a training: they are walked."""
+
+READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
 
@@ -336,9 +338,9 @@ def _kind_by_first_line(path: str) -> str | None:
 
 
 def read(path: str, limit: int = -1) -> bytes:
-    """The bytes of a file (at most `limit`). Raises OSError; a file that became a FIFO or device meanwhile raises it too."""
+    """The bytes of a file (at most `limit`). Raises OSError, also for what is no regular file (any more)."""
     # O_NONBLOCK: opening a FIFO that nobody writes would wait for ever
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    fd = os.open(path, READING)
     try:
         status = os.fstat(fd)
         if not S_ISREG(status.st_mode):

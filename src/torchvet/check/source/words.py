@@ -32,16 +32,14 @@ PARTITIONED = (
 )  # fmt: skip
 """Subjects in a file that names something distributed, or Lightning."""
 
-RANKS = (
-    b"get_rank(", b"rank == 0", b"rank != 0", b"rank > 0", b"rank==0", b"rank in (", b"rank in [", b"if rank:",
-    b"not rank", b"local_rank", b"rank_zero", b"global_rank", b"is_rank", b"rank0", b"rank_0", b"rank()",
-)  # fmt: skip
-
 FORKED = (
     b"h5py", b"lmdb", b"sqlite", b"ZipFile(", b"tarfile", b"= open(", b"memmap(", b".cuda(", b'"cuda', b"'cuda",
     b"default_rng(", b"RandomState(", b"random.Random(",
 )  # fmt: skip
 """What does not survive the fork into a loader's worker when a dataset holds it."""
+
+LOOP_GOES_ON = (b":", b")", b",", b"(", b"]", b"[")
+"""What follows the name of a loader where a loop goes over it."""
 
 SURE = (
     b".backward(", b".eval()", b"DataLoader(", b"training_step", b"wait_for_everyone", b"is_main_process",
@@ -69,23 +67,21 @@ def _subject(data: bytes) -> bool:
     # each `in` costs 0.3 ms per MB: 20 of them are the price of the gate
     if b"backward(" in data and _in_code(data, b"backward("):
         return True
-    if b".eval()" in data and _in_code(data, b".eval()") and _loops_over_data(data):
+    if b".eval()" in data and _in_code(data, b".eval()") and (_loops_over_data(data) or b".step(" in data):
         return True
     if b"training_step" in data or b"wait_for_everyone" in data:
         return True
     # the licence text at the top of a file says "distributed on an AS IS basis"
     licence = data.find(b"istributed on an", 0, 3000)
-    if data.find(b"istributed", licence + 1) >= 0 or b"ightning" in data:
+    if data.find(b"istributed", licence + 1) >= 0:
         for word in PARTITIONED:
             if word in data:
                 return True
-    if b"rank" in data:
-        for word in RANKS:
-            if word in data:
-                return True
+    if b"rank" in data and (b"barrier(" in data or b"all_reduce" in data or _asks_rank(data)):
+        return True
     if b"oader" in data and (b"DataLoader(" in data or _loops_over_loader(data)):
         return True
-    if b"main_process" in data or b"barrier(" in data or b"all_reduce" in data:
+    if b"main_process" in data or b"global_zero" in data:
         return True
     if b"__getitem__" in data and b"ataset" in data:
         for word in FORKED:
@@ -99,12 +95,8 @@ def _subject(data: bytes) -> bool:
         return True
     if b"@lru_cache" in data and _caches_tensors(data):
         return True
-    return b"load_inline(" in data or b"RawKernel(" in data or b"cudaMalloc" in data or b"env.step(" in data
+    return b"load_inline(" in data or b"RawKernel(" in data or b"cudaMalloc" in data or b".step(a" in data
 
-
-LOADER_LOOP = (
-    rb"\bfor [^\n]{1,200}? in [^\n]*?oader(?:s\[\w+\]|\d|_\w+)?(?:\(\))?[\]:),]|next\((?:iter\()?[\w.]*(?:oader|_iter)"
-)
 
 _compiled: list[Pattern[bytes]] = []
 
@@ -113,29 +105,52 @@ def _patterns() -> list[Pattern[bytes]]:
     if not _compiled:
         from re import compile
 
+        # each starts with plain characters, which `re` looks for quickly
         _compiled.append(
             compile(
-                rb"[\n\"][ \t]*for [^\n]{1,200}? in [^\n]*?"
+                rb"for [^\n]{1,200}? in [^\n]*?"
                 rb"(?:oader|ataset|batch|epoch|tqdm|track\(|(?:\b|_)(?:data|iter|dl|queue|stream)\w{0,4}[:),])"
             )
         )
-        _compiled.append(compile(LOADER_LOOP))
-        _compiled.append(compile(rb"\bself\.\w+(?: *[-+*]?= |\.(?:data\.)?(?:mul_|copy_|lerp_|add_)\()"))
-        _compiled.append(compile(rb"def \w+\(self|\btorch\.(?:tensor|zeros|ones|empty|arange|rand|full|eye)|\.cuda\("))
+        _compiled.append(
+            compile(
+                rb"rank(?:(?<=get_rank)\(|(?<=local_rank)|(?<=global_rank)|(?<=is_rank)|(?<=not rank)\b|(?<=if rank):"
+                rb"| ?[!=]= ?| > 0| in [(\[]|_zero|_?0|\(\))"
+            )
+        )
+        _compiled.append(compile(rb"self\.\w+(?: *[-+*]?= |\.(?:data\.)?(?:mul_|copy_|lerp_|add_)\()"))
+        _compiled.append(compile(rb"torch\.(?:tensor|zeros|ones|empty|arange|rand|full|eye)|\.cuda\("))
     return _compiled
+
+
+def _asks_rank(data: bytes) -> bool:
+    """A rank is asked for or compared."""
+    return _patterns()[1].search(data) is not None
 
 
 def _loops_over_data(data: bytes) -> bool:
     """A loop here goes over batches, epochs or a data set, by the name of what it goes over."""
-    return _patterns()[0].search(data) is not None
+    for found in _patterns()[0].finditer(data):
+        at = found.start()
+        if data[data.rfind(b"\n", 0, at) + 1 : at].strip() in (b"", b'"'):  # a quote: the line of a notebook's cell
+            return True
+    return False
 
 
 def _loops_over_loader(data: bytes) -> bool:
-    return _patterns()[1].search(data) is not None
+    """A line goes over something called a loader, or takes the next of it."""
+    at = data.find(b"oader")
+    while at >= 0:
+        if data[at + 5 : at + 6] in LOOP_GOES_ON:
+            before = data[data.rfind(b"\n", 0, at) + 1 : at]
+            if (b"for " in before and b" in " in before) or b"next(" in before:
+                return True
+        at = data.find(b"oader", at + 5)
+    return False
 
 
 def _in_code(data: bytes, word: bytes) -> bool:
-    """The word stands outside comments and doctests, and (`backward`) is neither defined nor part of save_for_backward."""
+    """The word stands outside comments and doctests; `backward` is not being defined, nor in save_for_backward."""
     at = data.find(word)
     while at >= 0:
         before = data[data.rfind(b"\n", 0, at) + 1 : at]
@@ -159,9 +174,15 @@ def _caches_tensors(data: bytes) -> bool:
     """A cached method (the cache holds self), or a cached function that makes tensors."""
     at = data.find(b"@lru_cache")
     while at >= 0:
-        if _patterns()[3].search(data, at, at + 500):
+        head = data.find(b"def ", at)
+        if head < 0:
+            return False
+        if b"(self" in data[head : head + 80]:
             return True
-        at = data.find(b"@lru_cache", at + 10)
+        end = data.find(b"\ndef ", head, head + 1500)
+        if _patterns()[3].search(data, head, end if end >= 0 else head + 1500):
+            return True
+        at = data.find(b"@lru_cache", head)
     return False
 
 
@@ -169,93 +190,69 @@ def _caches_tensors(data: bytes) -> bool:
 
 RANK = "rank"
 LOADER = "loader"
-RANK_WORDS = frozenset((RANK, "main_process", "process_index", "process_zero", "global_zero", "is_main", "is_master"))
-COLLECTIVE_WORDS = frozenset((
-    "all_reduce", "all_gather", "all_to_all", "allreduce", "allgather", "barrier", "broadcast", "reduce_scatter", "gather",
-    "gather_object", "gather_for_metrics", "wait_for_everyone", "init_process_group", "new_group", "destroy_process_group",
-))  # fmt: skip
-GRAPH_WORDS = frozenset((
-    "backward", "eval", "training_step", "validation_step", "test_step", "predict_step", "criterion", "loss_fn", "loss_func",
-    "cross_entropy", "retain_graph", "create_graph", "register_forward", "register_hook", "register_full_backward",
-    "lru_cache", "empty_cache", "item", "self.training", "env.step",
-))  # fmt: skip
-LOADER_WORDS = frozenset((
-    "DataLoader", LOADER, "DistributedSampler", "num_workers", "pin_memory", "set_epoch", "__getitem__", "collate_fn",
-))  # fmt: skip
-WRAP_WORDS = frozenset(("DataParallel", "DDP", "FSDP", "fully_shard", "set_device", "state_dict", "sync_batchnorm"))
-NATIVE_WORDS = frozenset(("load_inline", "RawKernel", "cudaMalloc"))
+RANK_WORDS = frozenset((RANK, "main_process", "process_index", "process_zero", "global_zero", "is_master"))
+"""Words of the lines that ask which rank this is ("rank" stands for all comparisons and readings of a rank)."""
 
-_TOKENS = (
-    # (what a file has to hold before the others are looked for, (bytes, word)...); the first alone: it is its own word
-    ("backward(", ("backward(", "backward")),
-    (".eval()", (".eval()", "eval")),
-    ("_step(", ("training_step(", "training_step"), ("validation_step(", "validation_step"), ("test_step(", "test_step"),
-     ("predict_step(", "predict_step"), ("env.step(", "env.step")),
-    ("oader", ("DataLoader(", "DataLoader"), ("oader:", LOADER), ("oader)", LOADER), ("oader, ", LOADER), ("oader(", LOADER)),
-    ("ataParallel(", ("ataParallel(", "DataParallel")),
-    ("DP(", ("DDP(", "DDP"), ("FSDP(", "FSDP")),
-    ("Sampler(", ("DistributedSampler(", "DistributedSampler")),
-    ("fully_shard", ("fully_shard", "fully_shard")),
-    ("all_", ("all_reduce", "all_reduce"), ("all_gather", "all_gather"), ("all_to_all", "all_to_all")),
-    ("allreduce", ("allreduce", "allreduce")),
-    ("allgather", ("allgather", "allgather")),
-    ("barrier(", ("barrier(", "barrier")),
-    ("roadcast", ("broadcast(", "broadcast"), ("broadcast_", "broadcast")),
-    ("reduce_scatter", ("reduce_scatter", "reduce_scatter")),
-    ("gather", ("gather_object", "gather_object"), ("gather_for_metrics", "gather_for_metrics"), (".gather(", "gather")),
-    ("_group(", ("init_process_group(", "init_process_group"), ("new_group(", "new_group"),
-     ("destroy_process_group(", "destroy_process_group")),
-    ("process", ("main_process", "main_process"), ("process_index", "process_index"), ("process_zero", "process_zero")),
-    ("wait_for_everyone", ("wait_for_everyone", "wait_for_everyone")),
-    ("rank", *((word, RANK) for word in (
-        "get_rank(", "rank ==", "rank !=", "rank >", "rank==", "rank in ", "if rank", "not rank", "local_rank", "rank_zero",
-        "global_rank", "is_rank", "rank0", "rank_0", "rank()"))),
-    ("is_", ("is_main", "is_main"), ("is_master", "is_master"), ("is_global_zero", "global_zero")),
-    ("_hook(", ("register_forward", "register_forward"), ("register_hook(", "register_hook"),
-     ("register_full_backward", "register_full_backward")),
-    ("cache", ("lru_cache", "lru_cache"), ("@cache", "lru_cache"), ("functools.cache", "lru_cache"),
-     ("empty_cache(", "empty_cache")),
-    ("_graph=", ("retain_graph=", "retain_graph"), ("create_graph=", "create_graph")),
-    ("criterion(", ("criterion(", "criterion")),
-    ("loss", ("loss_fn(", "loss_fn"), ("loss_func(", "loss_func"), ("loss_fct(", "loss_func"), ("losses.append(", "criterion"),
-     ("loss +=", "criterion")),
-    ("cross_entropy(", ("cross_entropy(", "cross_entropy")),
-    ("num_workers", ("num_workers", "num_workers")),
-    ("pin_memory", ("pin_memory", "pin_memory")),
-    ("set_epoch(", ("set_epoch(", "set_epoch")),
-    ("state_dict(", ("state_dict(", "state_dict")),
-    (".item()", (".item()", "item")),
-    ("__getitem__", ("__getitem__", "__getitem__")),
-    ("collate_fn", ("collate_fn", "collate_fn")),
-    ("if self.training:", ("if self.training:", "self.training")),
-    ("set_device(", ("set_device(", "set_device")),
-    ("sync_batchnorm", ("sync_batchnorm", "sync_batchnorm")),
-    ("load_inline(", ("load_inline(", "load_inline")),
-    ("RawKernel(", ("RawKernel(", "RawKernel")),
-    ("cudaMalloc", ("cudaMalloc", "cudaMalloc")),
-)  # fmt: skip
+_TOKENS = {
+    # bytes: word; the word "" is the bytes themselves
+    "backward(": "backward", ".eval()": "eval", "criterion(": "criterion", "loss_fn(": "loss_fn", "_graph=": "",
+    "lru_cache": "", "empty_cache(": "empty_cache", ".item()": "item", "if self.training:": "self.training",
+    ".step(a": "env.step", "ataParallel(": "DataParallel", "fully_shard": "", "all_reduce": "", "all_gather": "",
+    "all_to_all": "", "allreduce(": "allreduce", "barrier(": "barrier", "reduce_scatter": "", "wait_for_everyone": "",
+    "main_process": "", "process_index": "", "process_zero": "", "global_zero": "", "is_master": "", "num_workers": "",
+    "pin_memory": "", "set_epoch(": "set_epoch", "state_dict(": "state_dict", "__getitem__": "", "collate_fn": "",
+    "set_device(": "set_device", "load_inline(": "load_inline", "RawKernel(": "RawKernel", "cudaMalloc": "",
+}  # fmt: skip
+_FAMILIES = {
+    # looked for only where the first bytes are found
+    "ing_step(": ("training_step(",),
+    "st_step(": ("test_step(",),
+    "ion_step(": ("validation_step(",),
+    "ict_step(": ("predict_step(",),
+    "DP(": ("DDP(", "FSDP("),
+    "Sampler(": ("DistributedSampler(",),
+    "roadcast": ("broadcast(", "broadcast_"),
+    "gather": ("gather_object", "gather_for_metrics", ".gather("),
+    "_group(": ("init_process_group(", "new_group(", "destroy_process_group("),
+    "_hook(": ("register_forward", "register_hook(", "register_full_backward"),
+}  # fmt: skip
 
-_bytes: list[tuple[bytes, list[tuple[bytes, str]]]] = []
+_bytes: list[tuple[bytes, str]] = []
+_families: list[tuple[bytes, list[tuple[bytes, str]]]] = []
 
 
 def word_lines(data: bytes) -> list[tuple[int, str]]:
-    """(line from 1, word) of every subject word in a file, sorted by line; a word once per line.
+    """(line from 1, word) of every subject word in a file, sorted; a word once per line.
 
-    The words are names without the punctuation that the search uses: "backward", "all_reduce", "rank" (for every
-    comparison of a rank), "loader"; see the `*_WORDS` sets."""
+    Words are names without the punctuation that the search uses: "backward", "all_reduce", "DDP", "loader" (something
+    called a loader is looped over or built), "rank"."""
     if not _bytes:
-        for first, *tokens in _TOKENS:
-            _bytes.append((first.encode(), [(token.encode(), word) for token, word in tokens]))
+        _bytes.extend((token.encode(), word or token) for token, word in _TOKENS.items())
+        for start, tokens in _FAMILIES.items():
+            _families.append((start.encode(), [(token.encode(), token.strip("._(")) for token in tokens]))
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    find = data.find
     found: list[tuple[int, str]] = []
-    for first, tokens in _bytes:
+    for token, word in _bytes:
+        at = find(token)
+        while at >= 0:
+            found.append((at, word))
+            at = find(token, at + 1)
+    for first, family in _families:
         if first in data:
-            for token, word in tokens:
-                at = data.find(token)
+            for token, word in family:
+                at = find(token)
                 while at >= 0:
                     found.append((at, word))
-                    at = data.find(token, at + 1)
+                    at = find(token, at + 1)
+    if b"rank" in data:
+        found.extend((m.start(), RANK) for m in _patterns()[1].finditer(data))
+    at = find(b"oader")
+    while at >= 0:
+        if data[at + 5 : at + 6] in LOOP_GOES_ON:
+            found.append((at, "DataLoader" if data[at - 5 : at + 6] == b"DataLoader(" else LOADER))
+        at = find(b"oader", at + 5)
     found.sort()
     out: list[tuple[int, str]] = []
     line, counted = 1, 0
