@@ -205,6 +205,24 @@ def test_a_file_that_changed_since_it_was_analysed_is_left_alone():
     assert "changed meanwhile" in str(done.failed[0][1])
 
 
+def test_a_file_that_cannot_be_written_does_not_stop_the_others():
+    def find():
+        found = [finding((1, 1, 1, 2, "b"), path=p) for p in ("a.py", "c.py") if files[p] == b"a = 1\n"]
+        fingerprints(found)
+        return found
+
+    def write(path, data):
+        if path == "a.py":
+            raise UserError("cannot write a.py: Permission denied")
+        files[path] = data
+
+    files = {"a.py": b"a = 1\n", "c.py": b"a = 1\n"}
+    done = fix.repair(find, files.__getitem__, write)
+    assert files == {"a.py": b"a = 1\n", "c.py": b"b = 1\n"}
+    assert done.failed == [("a.py", "cannot write a.py: Permission denied")]
+    assert done.settled
+
+
 def test_newlines_do_not_make_a_file_look_changed():
     assert fix.Source.of("a.py", b"\xef\xbb\xbfa\r\nb\r\n").is_what_was_seen("a\nb\n")
 
@@ -243,6 +261,17 @@ def test_an_interruption_leaves_the_old_file_and_nothing_beside_it(tmp_path, mon
 
     monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
+        replace_file(str(path), b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.py"]
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may write everything")
+def test_a_read_only_file_is_respected(tmp_path):
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    with pytest.raises(UserError, match="Permission denied"):
         replace_file(str(path), b"new")
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.py"]

@@ -238,6 +238,10 @@ class _Check:
                 from .source.notebook import load
 
                 source = text = load(data).text
+            elif not data.isascii():
+                from .source.text import decode
+
+                text = decode(data)  # compile() lets bytes pass in comments that the interpreter refuses in a file
             encoded = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
             word_lines = words.word_lines(encoded)
             block = lower(source, word_lines)
@@ -298,6 +302,9 @@ class _Check:
         self.ran = selected(self.options, rules)
         for name in self.ran:
             r = rules[name]
+            if r.run is not None and r.family not in self.result.looked_at:
+                subjects = frozenset(w for x in rules.values() if x.family == r.family for w in x.words)
+                self.result.looked_at[r.family] = sum(bool(subjects & m.words) for m in program.modules.values())
             if r.run is None or (r.words and not r.words & present):
                 continue
             try:
@@ -309,7 +316,6 @@ class _Check:
                     raise
                 found.append(internal_error(next(iter(walked)), f"{name}: {type(e).__name__}: {e}"[:200]))
             self.stage(name)
-        self.result.looked_at = project.looked_at
         return found
 
     def finish(self, findings: list[Finding], rows: dict[str, Row]) -> None:
@@ -332,7 +338,9 @@ class _Check:
                 f.fix = None
             for note in f.notes:
                 if note.span.path in self.notebooks:
-                    note.span = placed(note.span, self.notebooks[note.span.path])[2]
+                    cell, _, note.span = placed(note.span, self.notebooks[note.span.path])
+                    if cell != f.cell or note.span.path != f.span.path:
+                        note.span.path += f":cell {cell}"
         self.result.findings = sorted(kept, key=Finding.sort_key)
 
     # ------------------------------------------------------------------------------------------------------ texts

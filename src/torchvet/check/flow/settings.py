@@ -6,8 +6,8 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_numbers import CONST, CPUS, UNKNOWN, Numbers, Value
+from .settings_origins import DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, Origins, functions_naming
 from .settings_reach import contains
-from .settings_origins import DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, Origins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,19 @@ if TYPE_CHECKING:
     from .settings_samplers import Samplers
 
 __all__ = [
-    "CONST", "CPUS", "DEFAULT", "FIELD", "OPTION", "UNKNOWN", "UNKNOWN_NAME", "Frame", "Loader", "Origin", "Settings",
-    "Place", "Value",
+    "CONST",
+    "CPUS",
+    "DEFAULT",
+    "FIELD",
+    "OPTION",
+    "UNKNOWN",
+    "UNKNOWN_NAME",
+    "Frame",
+    "Loader",
+    "Origin",
+    "Place",
+    "Settings",
+    "Value",
 ]  # fmt: skip
 
 
@@ -55,7 +66,7 @@ class Made:
 
 
 class Loader(Made):
-    """A DataLoader construction. `argument(name)` is the expression of a parameter with its frame, or None: not given."""
+    """A DataLoader construction. `argument(name)` is the expression of a parameter with its frame, or None."""
 
     __slots__ = ("settings",)
 
@@ -135,7 +146,8 @@ class Settings:
 
     # ------------------------------------------------------------------------------------------- constructions
     def made(self, table: str) -> list[Made]:
-        """Constructions of the classes in a knowledge table (`loader_classes`, `samplers`, ...), in the admitted modules."""
+        """Constructions of the classes in a knowledge table (`loader_classes`, `samplers`, ...), in the admitted
+        modules."""
         if self._made is None:
             self._made = {}
             wanted: dict[str, str] = {}
@@ -155,7 +167,7 @@ class Settings:
             names = self._names_for(module, lasts, text)
             if not names:
                 continue
-            for f in self.functions_naming(module, names):
+            for f in functions_naming(self.program, module, names):
                 local = names | self._local_names(f, names)
                 scope = self.program.scope(f)
                 for call in self.program.calls(f):
@@ -164,18 +176,6 @@ class Settings:
                     made = self._construction(call, f, scope, wanted)
                     if made:
                         yield made
-
-    def functions_naming(self, module: Module, names: set[str]) -> Iterator[Function]:
-        """Functions (nested ones too, and the module's own code) on whose lines one of the names stands."""
-        rows = [i for i, line in enumerate(self.program.lines(module.path), 1) if any(n in line for n in names)]
-        outside = set(rows)
-        for f in module.all_functions():
-            inside = [r for r in rows if f.first_line <= r <= f.end_line]
-            if inside:
-                outside.difference_update(inside)
-                yield from self.program.with_nested(f)
-        if outside:
-            yield self.program.main(module)
 
     def functions(self, module: Module) -> Iterator[Function]:
         """Every function of a module, nested ones and the module's own code included."""
@@ -197,7 +197,7 @@ class Settings:
 
     def _local_names(self, f: Function, names: set[str]) -> set[str]:
         """Local names that are one of the classes: `loader = DataLoader if x else Other`."""
-        out = set()
+        out: set[str] = set()
         for s in walk_block(self.program.body(f)):
             if s[0] == "assign" and s[3][0] in ("name", "attr", "ifexp", "call", "bool"):
                 if s[3][0] == "call" and base_name(s[3]) in names:
@@ -322,8 +322,8 @@ class Settings:
 
     # -------------------------------------------------------------------------------------------------- places
     def places(self, name: str, wanted: Callable[[Value], bool]) -> list[Place]:
-        """Where the values of a parameter are set, over all loaders, in the order of the files. A place in a module that
-        is not itself under check counts as set at the loader."""
+        """Where the values of a parameter are set, over all loaders, in the order of the files. A place in a module
+        that is not itself under check counts as set at the loader."""
         out: dict[tuple[str, int], Place] = {}
         for loader in self.loaders():
             for v in loader.values(name):
@@ -366,7 +366,7 @@ class Settings:
         scope = self.program.scope(function)
         for call in calls_in(block):
             name = callee_name(call)
-            if name in ("backward", "manual_backward"):
+            if name in knowledge.loader("step_methods"):
                 return True
             if depth < 4 and name and name not in ("print", "len", "range", "zip", "enumerate"):
                 for f in self.program.targets(call, scope):

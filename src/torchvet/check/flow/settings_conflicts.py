@@ -75,11 +75,13 @@ class Conflicts:
         if not loader.written(name):
             return False
         values = loader.values(name, frame)
-        return bool(values) and all(v.kind == "const" and v.value is True and v.via not in (OPTION, FIELD) for v in values)
+        return bool(values) and all(
+            v.kind == "const" and v.value is True and v.via not in (OPTION, FIELD) for v in values
+        )
 
     def is_object(self, loader: Loader, name: str, frame: Frame) -> bool:
-        """Is the argument an object on some way to the loader, and nothing unknown on the others? With a shuffle that is
-        true on all ways, one way is enough: `DistributedSampler(d) if distributed else None` fails when distributed."""
+        """Is the argument an object on some way to the loader, and nothing unknown on the others? With a shuffle that
+        is true on all ways, one is enough: `DistributedSampler(d) if distributed else None` fails when distributed."""
         if not loader.written(name):
             return False
         ends = loader.origins(name, frame)

@@ -66,7 +66,9 @@ class Numbers:
             return [Value(CONST, e[2], o, e[1])]
         if kind == "unary" and e[2] in "-+":
             return [
-                Value(CONST, -v.value if e[2] == "-" else v.value, o, e[1]) if v.is_number else Value(UNKNOWN, None, o, e[1])
+                Value(CONST, -v.value if e[2] == "-" else v.value, o, e[1])
+                if v.is_number
+                else Value(UNKNOWN, None, o, e[1])
                 for v in self.of(e[3], o.frame)
             ]
         if kind == "unary" and e[2] == "not":
@@ -75,11 +77,9 @@ class Numbers:
                 for v in self.of(e[3], o.frame)
             ]
         if kind == "bin":
-            return [
-                self.binary(e[2], a, b, o)
-                for a in self.of(e[3], o.frame)
-                for b in self.of(e[4], o.frame)
-            ][: MOST + 1]
+            return [self.binary(e[2], a, b, o) for a in self.of(e[3], o.frame) for b in self.of(e[4], o.frame)][
+                : MOST + 1
+            ]
         if kind == "call":
             return self.call(e, o)
         return [Value(UNKNOWN, None, o, e[1])]
@@ -128,7 +128,9 @@ class Numbers:
         if a.is_number and b.is_number:
             number = arithmetic(op, a.value, b.value)
             if number is not None:
-                return Value(CONST, number, o if a.via == b.via == "" else a.origin, o.e[1] if a.via == b.via == "" else a.pos)
+                return Value(
+                    CONST, number, o if a.via == b.via == "" else a.origin, o.e[1] if a.via == b.via == "" else a.pos
+                )
         elif a.kind == CPUS and b.is_number:
             if op in ("//", "/") and b.value >= SHARED_OUT:
                 return Value(UNKNOWN, None, o, o.e[1])

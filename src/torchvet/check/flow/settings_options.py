@@ -6,12 +6,8 @@ that import it, when exactly one fits.
 
 from __future__ import annotations
 
-from ..program.model import calls_in, walk_block
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..program.model import Expr, Function, Module
     from ..program.program import Program
     from .settings_origins import Frame
@@ -89,7 +85,7 @@ class Options:
         return self.near(frame.module, name)
 
     def near(self, module: Module, name: str) -> Option | None:
-        """The one option of this destination in the module, in the modules that it imports, or in those that import it."""
+        """The one option of this destination in the module, in the modules that it imports, or in its importers."""
         for group in ((module,), self.imported(module), self.importers(module)):
             found = [o for m in group for o in self.of_module(m).get(name, ())]
             if len(found) == 1:
@@ -124,15 +120,12 @@ class Options:
     def changed_attributes(self, module: Module) -> frozenset[tuple[str, str]]:
         """{(name, attribute)} of all `name.attribute = ...` statements of a module, `self.x = ...` left out."""
         if module.path not in self._changed:
-            out = set()
-            for f in (self.program.main(module), *module.all_functions()):
-                me = f.params[0][0] if f.is_method and f.params else ""
-                for s in walk_block(self.program.body(f)):
-                    targets: Any = s[2] if s[0] == "assign" else (s[3],) if s[0] == "aug" else ()
-                    for t in targets:
-                        if t[0] == "attr" and t[2][0] == "name" and t[2][2] != me:
-                            out.add((t[2][2], t[3]))
-            self._changed[module.path] = frozenset(out)
+            import re
+
+            found = re.findall(
+                r"^[ \t]*(\w+)\.(\w+)\s*(?:[-+*/]|//)?=(?!=)", self.program.text(module.path) or "", re.M
+            )
+            self._changed[module.path] = frozenset(pair for pair in found if pair[0] != "self")
         return self._changed[module.path]
 
 

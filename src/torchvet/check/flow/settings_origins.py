@@ -14,6 +14,7 @@ from .settings_reach import START, reaching
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from ..program.model import Class, Expr, Function, Module
@@ -26,7 +27,7 @@ DEPTH = 32
 CALLERS = 8
 
 DEFAULT, OPTION, FIELD = "default", "option", "field"
-"""A parameter default, a command-line option's default, a field of a configuration class: values that can be replaced."""
+"""A parameter default, a command-line option's default, a field of a configuration class: replaceable values."""
 
 UNKNOWN_NAME = "unknown"
 
@@ -162,7 +163,11 @@ class Origins:
     def item(self, value: Expr, index: int, frame: Frame) -> list[Origin]:
         out: list[Origin] = []
         for o in self.of(value, frame):
-            if o.e[0] in ("tuple", "list") and index < len(o.e[2]) and not any(x[0] == "star" for x in o.e[2][: index + 1]):
+            if (
+                o.e[0] in ("tuple", "list")
+                and index < len(o.e[2])
+                and not any(x[0] == "star" for x in o.e[2][: index + 1])
+            ):
                 out += self.of(o.e[2][index], o.frame)
             elif o.e[0] == "call":
                 out.append(Origin(("item", o.e[1], o.e, index), o.frame, o.via))
@@ -264,7 +269,7 @@ class Origins:
         return [Origin(e, frame)]
 
     def attr_of(self, o: Origin, name: str, frame: Frame) -> list[Origin]:
-        """`<end>.name` where the end is known: parsed arguments, an instance with fields, a dictionary turned object."""
+        """`<end>.name` where the end is known: parsed arguments, an instance with fields, a dictionary as object."""
         e = o.e
         if e[0] == "item" and e[3] == 0:
             e = e[2]
@@ -347,7 +352,9 @@ class Origins:
         changed = self.options.changed_attributes(frame.module)
         if (base[2], name) not in changed:
             return None
-        here = [s for s in walk_block(self.program.body(f)) if s[0] == "assign" and len(s[2]) == 1 and _same(s[2][0], e)]
+        here = [
+            s for s in walk_block(self.program.body(f)) if s[0] == "assign" and len(s[2]) == 1 and _same(s[2][0], e)
+        ]
         before = [s for s in here if s[1] < e[1]]
         if before and before[-1] in self.program.body(f):
             return self.of(before[-1][3], frame)
@@ -429,7 +436,13 @@ class Origins:
         for s in walk_block(self.program.body(frame.function)):
             if s[0] == "assign" and s[1] < e[1]:
                 for t in s[2]:
-                    if t[0] == "sub" and t[2][0] == "name" and t[2][2] == e[2] and t[3][0] == "const" and t[3][2] == key:
+                    if (
+                        t[0] == "sub"
+                        and t[2][0] == "name"
+                        and t[2][2] == e[2]
+                        and t[3][0] == "const"
+                        and t[3][2] == key
+                    ):
                         out += self.of(s[3], frame)
             elif s[0] == "expr" and s[2][0] == "call" and s[2][1] < e[1]:
                 call = s[2]
@@ -455,7 +468,13 @@ class Origins:
             if found is not None:
                 return found
             return [*(relabel(o, DEFAULT) for o in default), unknown(e, frame)]
-        if f[0] == "name" and f[2] == "getattr" and len(e[3]) >= 2 and e[3][1][0] == "const" and isinstance(e[3][1][2], str):
+        if (
+            f[0] == "name"
+            and f[2] == "getattr"
+            and len(e[3]) >= 2
+            and e[3][1][0] == "const"
+            and isinstance(e[3][1][2], str)
+        ):
             as_attr = ("attr", e[1], e[3][0], e[3][1][2])
             found = [o for o in self.attr(as_attr, frame) if o.known and o.e is not as_attr]
             default = [relabel(o, DEFAULT) for o in self.of(e[3][2], frame)] if len(e[3]) > 2 else []
@@ -484,6 +503,19 @@ class Origins:
             if x[0] == "inst":
                 return x[1]  # type: ignore[no-any-return]
         return None
+
+
+def functions_naming(program: Program, module: Module, names: set[str]) -> Iterator[Function]:
+    """Functions (nested ones too, and the module's own code) on whose lines one of the names stands."""
+    rows = [i for i, line in enumerate(program.lines(module.path), 1) if any(n in line for n in names)]
+    outside = set(rows)
+    for f in module.all_functions():
+        inside = [r for r in rows if f.first_line <= r <= f.end_line]
+        if inside:
+            outside.difference_update(inside)
+            yield from program.with_nested(f)
+    if outside:
+        yield program.main(module)
 
 
 def unknown(e: Expr | None, frame: Frame) -> Origin:

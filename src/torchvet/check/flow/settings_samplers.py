@@ -9,7 +9,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, dotted, walk_block
 from ..program.program import callee_name
-from .settings_origins import FIELD, OPTION, UNKNOWN_NAME, Frame, Origin
+from .settings_origins import FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming
 from .settings_reach import contains, loops_around
 
 TYPE_CHECKING = False
@@ -153,7 +153,7 @@ class Samplers:
         """A batch goes to a method that cannot be seen into, from a loader that drops its last batch: training."""
         if not any(v.kind == "const" and v.value is True for v in loader.values("drop_last")):
             return False
-        targets = {x for x in names_bound(loop[2])}
+        targets = set(names_bound(loop[2]))
         for call in calls_in(loop[4]):
             if call[2][0] == "attr" and any(a[0] == "name" and a[2] in targets for a in call[3]):
                 return True
@@ -252,11 +252,10 @@ class Samplers:
     # -------------------------------------------------------------------------------------------- set_epoch
     def told(self, made: Made, group: list[Module]) -> bool:
         """Does anything in the program tell this sampler the epoch? A receiver that is not understood may be it."""
-        settings = self.settings
         for module in group:
             if "set_epoch" not in (self.program.text(module.path) or ""):
                 continue
-            for f in settings.functions_naming(module, {"set_epoch"}):
+            for f in functions_naming(self.program, module, {"set_epoch"}):
                 for call in self.program.calls(f):
                     if callee_name(call) == "set_epoch" and self.may_tell(call, f, made):
                         return True

@@ -1,8 +1,8 @@
 """What happens to a model between its construction and its training: moved, wrapped, converted, given to an optimizer,
 loaded, clipped, called - in which order, through helper functions.
 
-A program is run abstractly from the functions that nothing calls down to those that wrap: every statement once, branches
-one after the other. What happens in one branch of an `if` never precedes what happens in the other (`apart`).
+A program is run abstractly from the functions that nothing calls down to those that wrap: every statement once,
+branches one after the other. What happens in one branch of an `if` never precedes what happens in the other (`apart`).
 """
 
 from __future__ import annotations
@@ -10,30 +10,29 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
-from .settings_origins import Frame, Origins
-from .wrapping_trace import (
+from .settings_origins import Frame, Origins, functions_naming
+from .wrapping_models import (
     BYPASSED,
     CLIPPED,
     CONVERTED,
     ESCAPED,
     FORWARD,
-    LOADED,
     OPTIMIZER,
     PLACED,
     WRAPPED,
     Event,
     Model,
-    Relevance,
-    Trace,
     apart,
-)
+)  # fmt: skip
+from .wrapping_relevance import Relevance
+from .wrapping_trace import Trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..program.model import Block, Expr, Function, Module
+    from ..program.model import Block, Expr, Function
     from ..program.program import Program
 
 __all__ = ["Early", "Event", "Model", "Order", "Wrapping"]
@@ -96,21 +95,9 @@ class Wrapping:
             if module.path in self.program.loaded_on_demand or not here:
                 continue
             local = here | {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
-            for f in self.functions_naming(module, local):
+            for f in functions_naming(self.program, module, local):
                 if any(callee_name(c) in local and self.wraps(c, f) for c in self.calls(f)):
                     yield f
-
-    def functions_naming(self, module: Module, names: set[str]) -> Iterator[Function]:
-        """Functions (nested ones too, and the module's own code) on whose lines one of the names stands."""
-        rows = [i for i, line in enumerate(self.program.lines(module.path), 1) if any(n in line for n in names)]
-        outside = set(rows)
-        for f in module.all_functions():
-            inside = [r for r in rows if f.first_line <= r <= f.end_line]
-            if inside:
-                outside.difference_update(inside)
-                yield from self.program.with_nested(f)
-        if outside:
-            yield self.program.main(module)
 
     def calls(self, f: Function) -> list[Expr]:
         return self.program.calls(f)
@@ -147,7 +134,9 @@ class Wrapping:
         return out[:ROOTS] or [f]
 
     def mentions(self, g: Function, f: Function) -> bool:
-        return any(f in self.program.targets(c, self.program.scope(g)) for c in self.calls(g) if callee_name(c) == f.name)
+        return any(
+            f in self.program.targets(c, self.program.scope(g)) for c in self.calls(g) if callee_name(c) == f.name
+        )
 
     # ------------------------------------------------------------------------------------------------ answers
     def early(self) -> list[Early]:
@@ -226,9 +215,9 @@ class Wrapping:
         for trace in self.traces():
             for c in trace.of_kind(CONVERTED):
                 for w in trace.of_kind(WRAPPED):
-                    if w.family == "ddp" and w.order < c.order and not apart(w.path, c.path):
-                        if c.model is w.result or (c.model is w.model and c.model is not None):
-                            out.append(Order(w, c))
+                    same = c.model is w.result or c.model is w.model
+                    if same and w.family == "ddp" and w.order < c.order and not apart(w.path, c.path):
+                        out.append(Order(w, c))
         return unique(out)
 
     def shard_clips(self) -> list[Order]:
@@ -237,9 +226,10 @@ class Wrapping:
         for trace in self.traces():
             for c in trace.of_kind(CLIPPED):
                 for w in trace.of_kind(WRAPPED):
-                    if w.family == "fsdp1" and c.model is w.result and w.order < c.order and not apart(w.path, c.path):
-                        if not self.unsharded(w) and not guarded(c, w):
-                            out.append(Order(w, c))
+                    if w.family != "fsdp1" or c.model is not w.result or w.order > c.order or apart(w.path, c.path):
+                        continue
+                    if not self.unsharded(w) and not guarded(c, w):
+                        out.append(Order(w, c))
         return unique(out)
 
     def unsharded(self, w: Event) -> bool:
@@ -248,9 +238,7 @@ class Wrapping:
             if k is None:
                 return True
             if k == "sharding_strategy":
-                return not all(
-                    o.e[0] == "attr" and o.e[3] != "NO_SHARD" for o in self.origins.of(v, Frame(w.function))
-                )
+                return not all(o.e[0] == "attr" and o.e[3] != "NO_SHARD" for o in self.origins.of(v, Frame(w.function)))
         return False
 
     def bypasses(self) -> list[Order]:
@@ -261,7 +249,11 @@ class Wrapping:
                 for w in trace.of_kind(WRAPPED):
                     if w.model is c.model and w.family in ("ddp", "fsdp1") and w.order < c.order:
                         whole = any(e.kind == FORWARD and e.function is c.function for e in trace.on(w.result))
-                        if not whole and not apart(w.path, c.path) and reaches_backward(self.program.body(c.function), c.call):
+                        if (
+                            not whole
+                            and not apart(w.path, c.path)
+                            and reaches_backward(self.program.body(c.function), c.call)
+                        ):
                             out.append(Order(w, c))
         return unique(out)
 
@@ -271,9 +263,7 @@ def reaches_backward(body: Block, call: Expr) -> bool:
     tainted: set[str] = set()
     for s in walk_block(body):
         expressions = expressions_of(s)
-        touched = any(
-            x is call or (x[0] == "name" and x[2] in tainted) for e in expressions for x in walk_expr(e)
-        )
+        touched = any(x is call or (x[0] == "name" and x[2] in tainted) for e in expressions for x in walk_expr(e))
         if not touched:
             continue
         if s[0] in ("assign", "ann", "aug", "for"):
@@ -282,9 +272,10 @@ def reaches_backward(body: Block, call: Expr) -> bool:
                 tainted.update(target_names(t))
         for e in expressions:
             for x in walk_expr(e):
-                if x[0] == "call" and callee_name(x) in ("backward", "manual_backward"):
-                    if any(y is call or (y[0] == "name" and y[2] in tainted) for y in walk_expr(x)):
-                        return True
+                if x[0] != "call" or callee_name(x) not in knowledge.loader("step_methods"):
+                    continue
+                if any(y is call or (y[0] == "name" and y[2] in tainted) for y in walk_expr(x)):
+                    return True
     return False
 
 
@@ -307,12 +298,11 @@ def guarded(event: Event, wrap: Event) -> bool:
 
 
 def measures(test: Expr) -> bool:
-    """A test of a number or of None (`max_norm > 0`, `step % n == 0`, `clip is not None`) says nothing about the model."""
+    """A test of a number or of None (`max_norm > 0`, `step % n == 0`, `clip is not None`) says nothing of the model."""
     if test[0] == "bool":
         return all(measures(x) for x in test[3])
     if test[0] == "unary":
         return measures(test[3])
-    return bool(test[0] in ("cmp", "bin") and not any(isinstance(x[2], str) for x in walk_expr(test) if x[0] == "const"))
-
-
-__all__ += ["CONVERTED", "LOADED", "OPTIMIZER", "PLACED", "WRAPPED"]
+    return bool(
+        test[0] in ("cmp", "bin") and not any(isinstance(x[2], str) for x in walk_expr(test) if x[0] == "const")
+    )

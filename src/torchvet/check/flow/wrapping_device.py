@@ -13,7 +13,7 @@ HINTS = ("device", "gpu", "cuda", "rank")
 
 
 def device_kind(e: Expr, frame: Frame, origins: Origins) -> str:
-    """"gpu", "cpu", "device" (a device, unknown which), "maybe" (not known to be one), "" (no device)."""
+    """ "gpu", "cpu", "device" (a device, unknown which), "maybe" (not known to be one), "" (no device)."""
     kinds = {end_kind(o.e, o.frame, origins) for o in origins.of(e, frame)}
     if "gpu" in kinds:
         return "gpu"
@@ -34,7 +34,13 @@ def end_kind(e: Expr, frame: Frame, origins: Origins) -> str:
         if isinstance(e[2], int):
             return "gpu"
         if isinstance(e[2], str):
-            return "cpu" if e[2].startswith("cpu") else "gpu" if e[2].partition(":")[0] in knowledge.loader("accelerators") else ""
+            return (
+                "cpu"
+                if e[2].startswith("cpu")
+                else "gpu"
+                if e[2].partition(":")[0] in knowledge.loader("accelerators")
+                else ""
+            )
         return ""
     if kind == "fstr":
         return "gpu"

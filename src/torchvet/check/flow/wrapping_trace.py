@@ -7,6 +7,29 @@ from ..program.model import walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_origins import Frame, Origins
 from .wrapping_device import device_kind
+from .wrapping_models import (
+    BYPASSED,
+    CLIPPED,
+    CONVERTED,
+    ESCAPED,
+    FORWARD,
+    LOADED,
+    OPTIMIZER,
+    PLACED,
+    WRAPPED,
+    Event,
+    Instance,
+    Model,
+    Parameters,
+    Several,
+    condition,
+    distinct,
+    followed,
+    has_placement,
+    models_in,
+    parameters_in,
+    refine,
+)  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,132 +37,12 @@ if TYPE_CHECKING:
 
     from ..program.model import Block, Class, Expr, Function, Stmt
     from ..program.program import Program
-
-    Path = tuple[tuple[str, bool, Expr | None], ...]
-    Values = tuple[Any, ...]
-
-PLACED, WRAPPED, OPTIMIZER, CONVERTED, LOADED = "placed", "wrapped", "optimizer", "converted", "loaded"
-CLIPPED, FORWARD, BYPASSED, ESCAPED = "clipped", "forward", "bypassed", "escaped"
+    from .wrapping_models import Path, Values
+    from .wrapping_relevance import Relevance
 
 DEPTH = 5
 STEPS = 4000
 """Statements that one run may take; beyond it the rest stays unseen."""
-ALTERNATIVES = 6
-
-
-class Model:
-    """One module as far as the program can tell them apart. `known`: made where we can see it, on the CPU.
-    `inner` is the wrapped module, `parent` the module it is an attribute of."""
-
-    __slots__ = ("cls", "inner", "known", "members", "parent", "path", "placed_when_made", "raw_of")
-
-    def __init__(self, known: bool = False, placed: bool = False, cls: Class | None = None, path: Path = ()) -> None:
-        self.known = known
-        self.placed_when_made = placed
-        self.cls = cls
-        self.inner: Model | None = None
-        self.parent: Model | None = None
-        self.raw_of: Model | None = None
-        self.path = path
-        self.members: dict[str, Model] = {}
-
-
-class Instance:
-    """An object of a project class that is no module: a trainer with its attributes."""
-
-    __slots__ = ("attributes", "cls", "seen")
-
-    def __init__(self, cls: Class, seen: bool) -> None:
-        self.cls = cls
-        self.seen = seen
-        self.attributes: dict[str, Values] = {}
-
-
-class Parameters:
-    """`model.parameters()` and what is selected from it."""
-
-    __slots__ = ("models",)
-
-    def __init__(self, models: tuple[Model, ...]) -> None:
-        self.models = models
-
-
-class Several:
-    """A tuple or list of values."""
-
-    __slots__ = ("items",)
-
-    def __init__(self, items: list[Values]) -> None:
-        self.items = items
-
-
-class Event:
-    __slots__ = ("_device", "call", "family", "function", "kind", "model", "order", "path", "result", "trace")
-
-    def __init__(self, kind: str, model: Model, call: Expr, function: Function, path: Path, order: int) -> None:
-        self.kind = kind
-        self.model = model
-        self.call = call
-        self.function = function
-        self.path = path
-        self.order = order
-        self._device: str | None = None
-        self.trace: Trace | None = None
-        self.family = ""
-        self.result: Model | None = None
-
-    @property
-    def pos(self) -> int:
-        return self.call[1]  # type: ignore[no-any-return]
-
-    @property
-    def device(self) -> str:
-        """Of a move: "gpu", "cpu", "device" (somewhere), "maybe", or "" when the call changes only the type."""
-        if self._device is None:
-            self._device = self.trace.placement(self.call, self.call[2][3], self.function) if self.trace else ""
-        return self._device
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return (self.function.module.path, self.pos)
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.device or self.family} at {self.function.module.path}:{self.pos >> 44}>"
-
-
-class Relevance:
-    """Which functions are worth running: those that lead to a wrap, and those that, alone or through what they call,
-    do something with models that is followed here."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._known: dict[int, bool] = {}
-        self._words: tuple[str, ...] = ()
-
-    def add(self, f: Function) -> None:
-        self._known[id(f)] = True
-
-    def of(self, f: Function, depth: int = 0) -> bool:
-        known = self._known.get(id(f))
-        if known is None:
-            self._known[id(f)] = False
-            known = self._says(f) or (depth < 3 and self._calls(f, depth))
-            if known or depth == 0:
-                self._known[id(f)] = known
-            else:
-                del self._known[id(f)]
-        return known
-
-    def _says(self, f: Function) -> bool:
-        if not self._words:
-            methods = knowledge.loader("placement_methods")
-            self._words = (*(f".{m}(" for m in methods), "optim", "clip_grad", "arallel", "FSDP", "DDP", "shard", "SyncB")
-        lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
-        return any(w in line for line in lines for w in self._words)
-
-    def _calls(self, f: Function, depth: int) -> bool:
-        scope = self.program.scope(f)
-        return any(self.of(g, depth + 1) for c in self.program.calls(f)[:60] for g in self.program.targets(c, scope))
 
 
 class Trace:
@@ -188,7 +91,8 @@ class Trace:
         before = self._path
         returned: list[Any] = []
         no_grad = any(
-            self.qualified(d[2] if d[0] == "call" else d, f) in knowledge.loader("no_grad_contexts") for d in f.decorators
+            self.qualified(d[2] if d[0] == "call" else d, f) in knowledge.loader("no_grad_contexts")
+            for d in f.decorators
         )
         self._no_grad += no_grad
         try:
@@ -367,7 +271,12 @@ class Trace:
             base = self.value(e[2], env, f)
             if e[3][0] == "const" and isinstance(e[3][2], int):
                 return distinct(
-                    [x for v in base if isinstance(v, Several) and -1 < e[3][2] < len(v.items) for x in v.items[e[3][2]]]
+                    [
+                        x
+                        for v in base
+                        if isinstance(v, Several) and -1 < e[3][2] < len(v.items)
+                        for x in v.items[e[3][2]]
+                    ]
                 )
             return ()
         for x in walk_expr(e):  # arithmetic, f-strings, ...: calls inside still happen
@@ -481,9 +390,11 @@ class Trace:
         return distinct(out)
 
     def new_model(self, e: Expr, cls: Class, init: Function | None, f: Function) -> Model:
-        placed = bool(self._on_device) or any(
-            (k and "device" in k) or (k is None) for k, _ in e[4]
-        ) or any(device_kind(a, Frame(f), self.origins) in ("gpu", "device") for a in e[3])
+        placed = (
+            bool(self._on_device)
+            or any((k and "device" in k) or (k is None) for k, _ in e[4])
+            or any(device_kind(a, Frame(f), self.origins) in ("gpu", "device") for a in e[3])
+        )
         if init is not None and not placed:
             placed = any(
                 x[0] == "call" and x[2][0] == "attr" and x[2][3] in knowledge.loader("placement_methods")
@@ -504,8 +415,12 @@ class Trace:
         if target in self._stack or len(self._stack) >= DEPTH or target.is_generator:
             self.escape(arguments, keywords, e, f)
             return ()
-        if not self.relevance.of(target):
-            return self.given_back(target, e, arguments, keywords, me)
+        if not self.relevance.on_path(target):
+            given = (*arguments, *keywords.values(), (me,))
+            if not any(followed(m) for v in given for m in models_in(v)):
+                return self.given_back(target, e, arguments, keywords, f)
+            if not self.relevance.of(target):
+                return self.given_back(target, e, arguments, keywords, f)
         inner: dict[str, Values] = {}
         params = [p for p in target.params if p[1] == "pos"]
         if target.is_method and params:
@@ -521,10 +436,14 @@ class Trace:
         return self.function(target, inner)
 
     def given_back(
-        self, target: Function, e: Expr, arguments: list[Values], keywords: dict[str | None, Values], me: Any
+        self, target: Function, e: Expr, arguments: list[Values], keywords: dict[str | None, Values], f: Function
     ) -> Values:
-        """What a function without interest returns of what it is given."""
-        names = {s[2][2] for s in walk_block(self.program.body(target)) if s[0] == "return" and s[2] and s[2][0] == "name"}
+        """What a function that is not run returns of what it is given; it may have moved it."""
+        if self.relevance.of(target):
+            self.escape(arguments, keywords, e, f)
+        names = {
+            s[2][2] for s in walk_block(self.program.body(target)) if s[0] == "return" and s[2] and s[2][0] == "name"
+        }
         out: list[Any] = []
         params = [p[0] for p in target.params if p[1] == "pos"][1 if target.is_method else 0 :]
         for name, v in (*zip(params, arguments), *keywords.items()):
@@ -569,9 +488,18 @@ class Trace:
                 self.forward(e, [m for m in models if m.raw_of], f)
                 return self.enter(target, e, arguments, keywords, own[0], f)
         for m in models:
-            if method not in m.members and method not in ("forward", "module", "state_dict", "named_modules", "modules"):
+            if method not in m.members and method not in (
+                "forward",
+                "module",
+                "state_dict",
+                "named_modules",
+                "modules",
+            ):
                 self.event(ESCAPED, m, e, f)
-        if all(m.cls is None and m.inner is None and not m.known for m in models) and method not in ("forward", "module"):
+        if all(m.cls is None and m.inner is None and not m.known for m in models) and method not in (
+            "forward",
+            "module",
+        ):
             return None
         for a in (*e[3], *(v for _, v in e[4])):
             self.value(a, env, f)
@@ -587,7 +515,7 @@ class Trace:
                 self.event(FORWARD, m, e, f)
 
     def placement(self, e: Expr, method: str, f: Function) -> str:
-        """"gpu", "cpu", "device" (somewhere), "maybe", or "" when the call changes only the type."""
+        """ "gpu", "cpu", "device" (somewhere), "maybe", or "" when the call changes only the type."""
         if method != "to":
             return "cpu" if method == "cpu" else "gpu"
         kinds = [device_kind(a, Frame(f), self.origins) for a in e[3][:1]]
@@ -634,8 +562,8 @@ class Trace:
         return None
 
     def prepare(self, e: Expr, arguments: list[Values], f: Function) -> Values:
-        """`accelerator.prepare(...)` gives back what it is given, models wrapped. With FSDP and use_orig_params=False it
-        replaces their parameters (accelerate: accelerator.py, prepare_model)."""
+        """`accelerator.prepare(...)` gives back what it is given, models wrapped. With FSDP and use_orig_params=False
+        it replaces their parameters (accelerate: accelerator.py, prepare_model)."""
         family = "accelerate"
         for o in self.origins.of(e[2][2], Frame(f)) if e[2][0] == "attr" else ():
             for k, v in o.e[4] if o.e[0] == "call" else ():
@@ -671,81 +599,3 @@ class Trace:
             w.result = result
             out.append(result)
         return tuple(out)
-
-
-def models_in(values: Any) -> list[Model]:
-    out = []
-    for v in values or ():
-        if isinstance(v, Model):
-            out.append(v)
-        elif isinstance(v, Several):
-            out += [m for x in v.items for m in models_in(x)]
-    return out
-
-
-def parameters_in(values: Any) -> list[Model]:
-    out = []
-    for v in values or ():
-        if isinstance(v, Parameters):
-            out += v.models
-        elif isinstance(v, Several):
-            out += [m for x in v.items for m in parameters_in(x)]
-    return out
-
-
-def has_placement(e: Expr) -> bool:
-    return any(
-        x[0] == "call" and x[2][0] == "attr" and x[2][3] in knowledge.loader("placement_methods") for x in walk_expr(e)
-    )
-
-
-def distinct(values: Any) -> Values:
-    out: list[Any] = []
-    for v in values:
-        if not any(v is x for x in out):
-            out.append(v)
-    return tuple(out[:ALTERNATIVES])
-
-
-def condition(test: Expr) -> tuple[str, bool]:
-    """A text for the test and the truth of it under which the branch runs: `not x` is `x` with the other truth."""
-    truth = True
-    while test[0] == "unary" and test[2] == "not":
-        test, truth = test[3], not truth
-    if test[0] == "cmp" and len(test[2]) == 1 and test[2][0] in ("!=", "is not", "not in"):
-        flipped = {"!=": "==", "is not": "is", "not in": "in"}[test[2][0]]
-        test, truth = ("cmp", test[1], (flipped,), test[3]), not truth
-    return shape(test), truth
-
-
-def refine(test: Expr, env: dict[str, Values]) -> tuple[dict[str, Values], dict[str, Values]]:
-    """The names where `isinstance(model, DDP)` or `hasattr(model, "module")` is true, and where it is not."""
-    then, other = dict(env), dict(env)
-    positive = True
-    while test[0] == "unary" and test[2] == "not":
-        test, positive = test[3], not positive
-    if test[0] == "call" and test[2][0] == "name" and test[2][2] in ("isinstance", "hasattr") and len(test[3]) == 2:
-        subject, what = test[3]
-        by_class = test[2][2] == "isinstance"
-        if subject[0] == "name" and (by_class or what[-1] == "module"):
-            values = env.get(subject[2], ())
-            wrapped = tuple(v for v in values if isinstance(v, Model) and v.inner is not None)
-            if wrapped:
-                (then if positive else other)[subject[2]] = wrapped
-                (other if positive else then)[subject[2]] = tuple(v for v in values if v not in wrapped)
-    return then, other
-
-
-def shape(e: Any) -> str:
-    """The expression as text without positions."""
-    if not isinstance(e, tuple):
-        return repr(e)
-    if len(e) > 1 and isinstance(e[0], str) and isinstance(e[1], int) and e[1] > 1 << 40:
-        return "(" + " ".join([e[0], *(shape(x) for x in e[2:])]) + ")"
-    return "(" + " ".join(shape(x) for x in e) + ")"
-
-
-def apart(a: Path, b: Path) -> bool:
-    """Do two paths exclude each other: the same test once true, once false?"""
-    truths = {text: truth for text, truth, _ in a}
-    return any(text in truths and truths[text] != truth for text, truth, _ in b)

@@ -31,7 +31,8 @@ def changed_lines(base: str, folder: str) -> dict[str, Lines]:
     )
     fork = _git(root, "merge-base", base, "HEAD", fails=True).strip() or base.encode()  # unrelated histories
     diff = _git(
-        root, "-c", "core.quotePath=true", "diff", "-U0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff", "--no-textconv", "-M",
+        root, "-c", "core.quotePath=true", "diff", "-U0", "--inter-hunk-context=0", "-M",
+        "--no-color", "--no-ext-diff", "--no-textconv",
         "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules", os.fsdecode(fork), "--",
     )  # fmt: skip
     changed = {os.path.join(root, path): lines for path, lines in parse_diff(diff).items()}

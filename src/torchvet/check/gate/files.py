@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from torchvet.findings import Text, UserError
@@ -37,6 +38,8 @@ def _replace(path: str, folder: str, data: bytes) -> None:
         with open(beside, "wb") as f:
             f.write(data)
         if os.path.exists(path):
+            if not os.access(path, os.W_OK):  # moving over it would work, but somebody has protected it
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             os.chmod(beside, os.stat(path).st_mode & 0o7777)
         os.replace(beside, path)
     except BaseException:  # Ctrl-C too: what lies beside must not stay

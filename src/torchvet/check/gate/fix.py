@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from torchvet.findings import Edit, Finding, Text
+from torchvet.findings import Edit, Finding, Text, UserError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Repaired:
         self.before: dict[str, bytes] = {}
         self.after: dict[str, bytes] = {}
         self.rules: dict[str, int] = {}
-        self.failed: list[tuple[str, Text]] = []
+        self.failed: list[tuple[str, object]] = []
         self.settled = True
 
     @property
@@ -70,8 +70,12 @@ def repair(
                 why = Text("the fix would break the syntax", "修复后语法会出错")
                 _refuse(done, refused, path, broken, why)
             if new != data:
-                if write is not None:
-                    write(path, new)
+                try:
+                    if write is not None:
+                        write(path, new)
+                except UserError as error:  # a read-only file: the others can be repaired
+                    _refuse(done, refused, path, todo[path], error.message)
+                    continue
                 done.before.setdefault(path, data)
                 done.after[path] = new
                 for f in applied:
@@ -83,7 +87,7 @@ def repair(
     return done
 
 
-def _refuse(done: Repaired, refused: set[tuple[str, str]], path: str, findings: Iterable[Finding], why: Text) -> None:
+def _refuse(done: Repaired, refused: set[tuple[str, str]], path: str, findings: Iterable[Finding], why: object) -> None:
     for f in findings:
         refused.add((path, f.fingerprint))
     if (path, why) not in done.failed:

@@ -13,13 +13,11 @@ if TYPE_CHECKING:
 
 
 class Project:
-    """One check's worth of code. `options` are the user's; `looked_at` counts per family what was examined (for the
-    review checklist), rules and flows add to it."""
+    """One check's worth of code. `options` are the user's."""
 
     def __init__(self, program: Program, options: Options) -> None:
         self.program = program
         self.options = options
-        self.looked_at: dict[str, int] = {}
         self._flows: dict[str, object] = {}
 
     @property

@@ -44,7 +44,8 @@ class Patterns:
 
 class Group:
     __slots__ = (
-        "_regex", "anchored", "dir_anchored", "dir_names", "dir_suffixes", "names", "negated", "sources", "suffixes",
+        "anchored", "compiled", "dir_anchored", "dir_names", "dir_sources", "dir_suffixes", "names", "negated", "sources",
+        "suffixes",
     )  # fmt: skip
 
     def __init__(self, negated: bool) -> None:
@@ -56,7 +57,8 @@ class Group:
         self.suffixes: tuple[str, ...] = ()
         self.dir_suffixes: tuple[str, ...] = ()
         self.sources: list[str] = []
-        self._regex: re.Pattern[str] | None = None
+        self.dir_sources: list[str] = []
+        self.compiled: dict[bool, re.Pattern[str]] = {}
 
     def add(self, pattern: str, directory: bool, anchored: bool) -> None:
         if not SPECIAL.intersection(pattern):
@@ -70,20 +72,22 @@ class Group:
             else:
                 self.suffixes += (pattern[1:],)
         else:
-            self.sources.append(("" if anchored else "(?:.*/)?") + translate(pattern) + ("/" if directory else "/?"))
+            (self.dir_sources if directory else self.sources).append(("" if anchored else "(?:.*/)?") + translate(pattern))
 
     def matches(self, path: str, name: str, directory: bool) -> bool:
         if name in self.names or path in self.anchored or name.endswith(self.suffixes):
             return True
         if directory and (name in self.dir_names or path in self.dir_anchored or name.endswith(self.dir_suffixes)):
             return True
-        if not self.sources:
+        if not self.sources and not (directory and self.dir_sources):
             return False
-        if self._regex is None:
+        regex = self.compiled.get(directory)
+        if regex is None:
             import re
 
-            self._regex = re.compile("(?s:" + "|".join(self.sources) + r")\Z")
-        return self._regex.match(path + "/" if directory else path) is not None
+            sources = self.sources + self.dir_sources if directory else self.sources
+            regex = self.compiled[directory] = re.compile("(?s:" + "|".join(sources) + r")\Z")
+        return regex.match(path) is not None
 
 
 def pattern_of(line: str) -> tuple[bool, bool, bool, str] | None:

@@ -184,10 +184,14 @@ class _Walker:
         """Project roots at and above a given path, up to the repository or the root of the run."""
         while folder not in self.climbed:
             self.climbed.add(folder)
-            if any(os.path.exists(os.path.join(folder, name)) for name in MARKERS):
+            try:
+                inside = os.listdir(folder)
+            except OSError:
+                inside = []
+            if any(name in MARKERS or _requirements(name) for name in inside):
                 self.out.roots.add(self.relative(folder))
             above = os.path.dirname(folder)
-            if above == folder or folder == self.root or os.path.exists(os.path.join(folder, ".git")):
+            if above == folder or folder == self.root or ".git" in inside:
                 return
             folder = above
 
@@ -229,7 +233,7 @@ class _Walker:
                     ignore_file = entry.path
                 elif name == "pyvenv.cfg" or name == "conda-meta":
                     environment = True
-                elif name[:12] == "requirements" and name[-4:] == ".txt":
+                elif _requirements(name):
                     marked = True
                 elif entry.is_dir(follow_symlinks=False) and (name[0] != "." or name in shown):
                     wanted.append((entry, name, ""))
@@ -322,6 +326,10 @@ class _Walker:
 
 def _first(row: tuple[str, Text]) -> str:
     return row[0]
+
+
+def _requirements(name: str) -> bool:
+    return name[:12] == "requirements" and name[-4:] == ".txt"
 
 
 def _posix(path: str) -> str:

@@ -33,7 +33,11 @@ def check(project: Project) -> Iterator[Finding]:
                 "DataLoader raises ValueError: {first} and {second} exclude each other",
                 "DataLoader 抛出 ValueError：{first} 与 {second} 互斥",
                 first=c.first,
-                second=c.second if c.second == "batch_size" else c.second + "=True" if c.second != "sampler" else "sampler",
+                second=c.second
+                if c.second == "batch_size"
+                else c.second + "=True"
+                if c.second != "sampler"
+                else "sampler",
             ),
             function=loader.function,
             help=Text(

@@ -16,9 +16,7 @@ RULE = Rule(
     name="sampler-epoch-not-set",
     severity=WARNING,
     since="0.1",
-    summary=Text(
-        "a shuffling distributed sampler that never learns the epoch", "会打乱的分布式采样器从未得到 epoch"
-    ),
+    summary=Text("a shuffling distributed sampler that never learns the epoch", "会打乱的分布式采样器从未得到 epoch"),
     fixable="unsafe",
 )
 
@@ -55,7 +53,8 @@ def check(project: Project) -> Iterator[Finding]:
             ),
             function=sampler.function,
             help=Text(
-                "call set_epoch(epoch) on the sampler before each epoch", "每个 epoch 开始前对采样器调用 set_epoch(epoch)"
+                "call set_epoch(epoch) on the sampler before each epoch",
+                "每个 epoch 开始前对采样器调用 set_epoch(epoch)",
             ),
             notes=notes,
             fix=fix_of(project, sampler, epochs),

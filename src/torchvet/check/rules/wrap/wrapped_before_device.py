@@ -25,13 +25,12 @@ def check(project: Project) -> Iterator[Finding]:
     for early in project.wrapping.early():
         wrap, moved = early.wrap, early.moved
         if moved is not None:
-            message = Text(
-                "the model is wrapped before it is on its device", "模型在移到设备之前就被包装"
-            )
+            message = Text("the model is wrapped before it is on its device", "模型在移到设备之前就被包装")
             notes = [note_at(project, moved.function.module, moved.pos, Text("it is moved only here", "在这里才移动"))]
         else:
             message = Text(
-                "DDP is given device_ids for a model that is still on the CPU", "模型仍在 CPU 上，DDP 却指定了 device_ids"
+                "DDP is given device_ids for a model that is still on the CPU",
+                "模型仍在 CPU 上，DDP 却指定了 device_ids",
             )
             notes = []
         yield RULE.at(
