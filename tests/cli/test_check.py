@@ -127,7 +127,7 @@ def test_an_unknown_rule_suggests_the_near_one(leak, torchvet, option):
     outcome = torchvet("check", option, "acumulated-graph")
     assert outcome.code == 2
     assert outcome.out == ""
-    assert outcome.err == f"torchvet: unknown rule acumulated-graph ({option}) (did you mean accumulated-graph?)\n"
+    assert outcome.err == f"torchvet: unknown rule acumulated-graph in {option} (did you mean accumulated-graph?)\n"
 
 
 def test_an_unknown_rule_in_per_file_ignores(leak, torchvet):
@@ -139,7 +139,7 @@ def test_an_unknown_rule_of_a_file_names_its_line(leak, torchvet):
     (leak / "torchvet.toml").write_text('strict = true\nignore = [\n  "TV101",\n  "nonsense-rule",\n]\n')
     outcome = torchvet("check")
     assert outcome.code == 2
-    assert "nonsense-rule (torchvet.toml:4)" in outcome.err
+    assert "nonsense-rule in torchvet.toml:4" in outcome.err
 
 
 # ---------------------------------------------------------------------------------------------------------------- wrong
@@ -156,7 +156,7 @@ def test_an_unknown_rule_of_a_file_names_its_line(leak, torchvet):
         (["--fix=yes"], "--fix takes no value"),
         (["-x"], "unknown option -x (--help lists all options)"),
         (["missing.py"], "missing.py does not exist"),
-        (["--output", "sarf=x"], "unknown output format sarf (--output) (did you mean sarif?)"),
+        (["--output", "sarf=x"], "unknown output format sarf in --output (did you mean sarif?)"),
         (["--output", "nowhere/report.json"], "cannot write nowhere/report.json: there is no folder nowhere"),
         (["--config", "none.toml"], "there is no configuration file none.toml"),
         (["--baseline", "none.json"], "cannot read the baseline none.json"),

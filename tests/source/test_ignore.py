@@ -14,7 +14,24 @@ from torchvet.check.source.ignore import Patterns
 from torchvet.check.source.walk import walk
 
 NAMES = ("a", "b", "ab", "data", "a.py", "b.py", "x.pyc", "a b")
-PIECES = ("a", "b", "*", "?", "**", "[ab]", "[!a]", "[a-c]", "data", ".py", "a.py", "\\*", "\\a", "[[:alpha:]]", " ", "[")
+PIECES = (
+    "a",
+    "b",
+    "*",
+    "?",
+    "**",
+    "[ab]",
+    "[!a]",
+    "[a-c]",
+    "data",
+    ".py",
+    "a.py",
+    "\\*",
+    "\\a",
+    "[[:alpha:]]",
+    " ",
+    "[",
+)
 GIT = shutil.which("git")
 
 names = st.sampled_from(NAMES)
@@ -23,19 +40,49 @@ paths = st.lists(names, min_size=1, max_size=4).map("/".join)
 
 @st.composite
 def patterns(draw: st.DrawFn) -> str:
-    parts = draw(st.lists(st.lists(st.sampled_from(PIECES), min_size=1, max_size=2).map("".join), min_size=1, max_size=3))
+    parts = draw(
+        st.lists(st.lists(st.sampled_from(PIECES), min_size=1, max_size=2).map("".join), min_size=1, max_size=3)
+    )
     line = "/".join(parts)
-    return draw(st.sampled_from(("", "", "", "!"))) + draw(st.sampled_from(("", "", "/"))) + line + draw(st.sampled_from(("", "", "/")))
+    return (
+        draw(st.sampled_from(("", "", "", "!")))
+        + draw(st.sampled_from(("", "", "/")))
+        + line
+        + draw(st.sampled_from(("", "", "/")))
+    )
 
 
-lines = st.lists(st.one_of(patterns(), st.sampled_from(("", "# note", "*.py", "!a.py", "data/", "**/b", "a/**", "a/**/b", "/ab"))), max_size=6)
+lines = st.lists(
+    st.one_of(
+        patterns(),
+        st.sampled_from(
+            (
+                "",
+                "# note",
+                "*.py",
+                "!a.py",
+                "data/",
+                "**/b",
+                "a/**",
+                "a/**/b",
+                "/ab",
+                "a/*",
+                "!a/b",
+                "*",
+                "!*/",
+                "!*.py",
+            )
+        ),
+    ),
+    max_size=6,
+)
 
 
-def ignored(tree: dict[str, Patterns], path: str) -> bool:
+def ignored(tree: dict[str, Patterns], path: str, folder: bool = False) -> bool:
     """What git does: a folder that is ignored hides all below it; the innermost ignore file with a match decides."""
     parts = path.split("/")
     for i, name in enumerate(parts):
-        directory = i + 1 < len(parts)
+        directory = folder or i + 1 < len(parts)
         for depth in range(i, -1, -1):
             rules = tree.get("/".join(parts[:depth]))
             verdict = rules.verdict("/".join(parts[depth : i + 1]), name, directory) if rules else None
@@ -69,10 +116,14 @@ def test_like_git(top: list[str], inner: list[str], files: set[str], tmp_path_fa
     if (repository / "a").is_dir():
         (repository / "a" / ".gitignore").write_text("\n".join(inner) + "\n")
         tree["a"] = Patterns(inner)
-    asked = "\0".join(sorted(made)).encode()
-    answer = subprocess.run(["git", "check-ignore", "-z", "--stdin"], cwd=repository, input=asked, capture_output=True, env=env)
+    folders = {p.rpartition("/")[0] for p in made} - {""}
+    asked = "\0".join(sorted(made | folders)).encode()
+    answer = subprocess.run(
+        ["git", "check-ignore", "-z", "--stdin"], cwd=repository, input=asked, capture_output=True, env=env
+    )
     said = set(answer.stdout.decode().split("\0")) - {""}
-    assert {p for p in made if ignored(tree, p)} == said
+    assert {p for p in made if ignored(tree, p)} == said & made
+    assert {p for p in folders if ignored(tree, p, folder=True)} == said & folders
     found = {e[0] for e in walk([str(repository)], root=str(repository), exclude=()).files}
     assert found == {p for p in made - said if p.endswith(".py")}
     shutil.rmtree(repository)

@@ -13,14 +13,19 @@ from torchvet.check.source.notebook import load, without_magics
 
 
 def notebook(*cells: object, **metadata: object) -> bytes:
-    rows = [c if isinstance(c, dict) else {"cell_type": "code", "metadata": {}, "source": c, "outputs": []} for c in cells]
+    rows = [
+        c if isinstance(c, dict) else {"cell_type": "code", "metadata": {}, "source": c, "outputs": []} for c in cells
+    ]
     return json.dumps({"cells": rows, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, indent=1).encode()
 
 
 line_texts = st.text(st.sampled_from('ab= "\\é中\t#'), max_size=8)
 
 
-@given(st.lists(st.tuples(st.sampled_from(("code", "markdown")), st.lists(line_texts, max_size=4)), max_size=5), st.sampled_from((None, 1)))
+@given(
+    st.lists(st.tuples(st.sampled_from(("code", "markdown")), st.lists(line_texts, max_size=4)), max_size=5),
+    st.sampled_from((None, 1)),
+)
 def test_map(cells: list[tuple[str, list[str]]], indent: int | None) -> None:
     rows = [
         {"cell_type": kind, "source": [line + "\n" for line in lines[:-1]] + lines[-1:], "metadata": {}}
@@ -36,7 +41,9 @@ def test_map(cells: list[tuple[str, list[str]]], indent: int | None) -> None:
         assert cells[cell - 1][0] == "code"
         assert cells[cell - 1][1][line - 1] == text
         assert json.dumps(text, ensure_ascii=False)[1:-1] in raw[at - 1]
-    expected = [line for kind, lines in cells if kind == "code" for line in (lines[:-1] if lines and not lines[-1] else lines)]
+    expected = [
+        line for kind, lines in cells if kind == "code" for line in (lines[:-1] if lines and not lines[-1] else lines)
+    ]
     assert texts == expected
 
 
@@ -92,7 +99,12 @@ def test_other_languages_give_nothing() -> None:
 
 
 def test_nothing_is_lost_beside_outputs_and_attachments() -> None:
-    cell = {"outputs": [{"data": {"image/png": "x" * 1000, "text": ["a\n"]}}], "source": ["y = 1"], "cell_type": "code", "metadata": {"t": [1, {"cells": []}]}}
+    cell = {
+        "outputs": [{"data": {"image/png": "x" * 1000, "text": ["a\n"]}}],
+        "source": ["y = 1"],
+        "cell_type": "code",
+        "metadata": {"t": [1, {"cells": []}]},
+    }
     book = load(notebook(cell, "z = 2"))
     assert book.text == "y = 1\nz = 2\n"
     assert [p[0] for p in book.places] == [1, 2]

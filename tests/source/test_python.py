@@ -64,7 +64,7 @@ def test_undecodable() -> None:
         ("    except* ValueError:", "`except*`", (3, 11)),
         ("except A, B:", "`except A, B`", (3, 14)),
         ("x = t'{y}'", "a t-string", (3, 14)),
-        ("x = f(rt\"{y}\")", "a t-string", (3, 14)),
+        ('x = f(rt"{y}")', "a t-string", (3, 14)),
         ("match x:", "`match`", (3, 10)),
         ("x: tuple[*Ts]", "a star inside an index", (3, 11)),
         ("x = f'{d['a']}'", "an f-string of the new form", (3, 12)),
@@ -84,7 +84,9 @@ def test_newer_pythons(code: str, what: str, needed: tuple[int, int]) -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python knows them")
-@pytest.mark.parametrize("code", ["type X = int\n", "def f[T](x): pass\n", "x = f'{d['a']}'\n", "x = f'{\n1}'\n", "x = f'{1 # one\n}'\n"])
+@pytest.mark.parametrize(
+    "code", ["type X = int\n", "def f[T](x): pass\n", "x = f'{d['a']}'\n", "x = f'{\n1}'\n", "x = f'{1 # one\n}'\n"]
+)
 def test_newer_pythons_for_real(code: str) -> None:
     line, _, en, zh = problem("import torch\n" + code)
     assert line == 2
@@ -92,7 +94,17 @@ def test_newer_pythons_for_real(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["x = f'{d[\"a\"]}'", "x = 'f{'", "x = f'{{'", "x = f\"\"\"{d[\"a\"]}\"\"\"", "x = f'{x:>{w}}'", "x = f'{d['a'}'", "# f'{d['a']}'", "x = f'{a"]
+    "code",
+    [
+        "x = f'{d[\"a\"]}'",
+        "x = 'f{'",
+        "x = f'{{'",
+        'x = f"""{d["a"]}"""',
+        "x = f'{x:>{w}}'",
+        "x = f'{d['a'}'",
+        "# f'{d['a']}'",
+        "x = f'{a",
+    ],
 )
 def test_fstrings_that_are_old_or_broken(code: str) -> None:
     assert not later_fstring(code)

@@ -23,7 +23,9 @@ ends = st.sampled_from((b"\n", b"\r\n"))
 
 @given(bom=st.sampled_from((b"", b"\xef\xbb\xbf")), head=heads, end=ends, body=st.binary(max_size=8))
 def test_encoding_like_tokenize(bom: bytes, head: list[bytes], end: bytes, body: bytes) -> None:
-    data = bom + b"".join(line + end for line in head) + b"s = '" + body.replace(b"\n", b"").replace(b"\r", b"") + b"'\n"
+    data = (
+        bom + b"".join(line + end for line in head) + b"s = '" + body.replace(b"\n", b"").replace(b"\r", b"") + b"'\n"
+    )
     try:
         expected, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError:

@@ -77,7 +77,16 @@ def test_files_outside_the_root(tmp_path: Path) -> None:
 
 
 def test_ignore_files_from_the_top_of_the_repository(tmp_path: Path) -> None:
-    make(tmp_path, "src/a.py", "src/gen/b.py", "src/gen/keep.py", "src/old.py", "src/deep/old.py", "sub/c.py", "sub/out/d.py")
+    make(
+        tmp_path,
+        "src/a.py",
+        "src/gen/b.py",
+        "src/gen/keep.py",
+        "src/old.py",
+        "src/deep/old.py",
+        "sub/c.py",
+        "sub/out/d.py",
+    )
     (tmp_path / ".git" / "info").mkdir(parents=True)
     (tmp_path / ".git" / "info" / "exclude").write_text("old.py\n")
     (tmp_path / ".gitignore").write_text("src/gen/*\nout/\n")

@@ -78,7 +78,12 @@ def test_words_and_lines() -> None:
     assert {w for line, w in rows if line == 5} <= RANK_WORDS
 
 
-@given(st.lists(st.sampled_from(("x = 1", "loss.backward()", "all_reduce(x)", "if rank == 0:", "é = 'backward('", "")), max_size=12))
+@given(
+    st.lists(
+        st.sampled_from(("x = 1", "loss.backward()", "all_reduce(x)", "if rank == 0:", "é = 'backward('", "")),
+        max_size=12,
+    )
+)
 def test_lines_of_words_are_the_lines_that_hold_them(lines: list[str]) -> None:
     for end in ("\n", "\r\n", "\r"):
         rows = word_lines(end.join(lines).encode())

@@ -102,6 +102,12 @@ def test_no_toml_parser_is_loaded_for_a_pyproject_without_our_table(project, mon
     assert load(str(project), environment={}).config_file == ""
 
 
+def test_a_named_file_must_have_settings(project):
+    (project / "pyproject.toml").write_text("[project]\n")
+    with pytest.raises(UserError, match="pyproject.toml has no table"):
+        load(str(project), environment={}, config="pyproject.toml")
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
 def test_a_fifo_is_no_settings_file(project):
     os.mkfifo(project / "torchvet.toml")

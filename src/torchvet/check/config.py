@@ -187,6 +187,10 @@ def load(
         if not os.path.isfile(config):
             raise UserError(Text("there is no configuration file {path}", "配置文件 {path} 不存在", path=config))
         found = _load(os.path.abspath(config), _read(config))
+        if found is None:
+            raise UserError(
+                Text("{path} has no table [tool.torchvet]", "{path} 中没有 [tool.torchvet] 表", path=config)
+            )
     else:
         found = None if isolated else find(start)
     if found:

@@ -45,7 +45,7 @@ class Outputs:
                 from torchvet.check.config import did_you_mean
 
                 raise UserError(
-                    Text("unknown output format {name} (--output)", "未知的输出格式 {name}（--output）", name=name),
+                    Text("unknown output format {name} in --output", "--output 中有未知的输出格式 {name}", name=name),
                     did_you_mean(name, FORMATS) or Text("one of: {names}", "可选：{names}", names=", ".join(FORMATS)),
                 )
             else:

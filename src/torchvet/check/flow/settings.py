@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..program.model import Block, Class, Expr, Function, Module, Stmt
     from ..program.program import Program
     from .settings_conflicts import Conflicts
+    from .settings_handles import Handles
     from .settings_samplers import Samplers
 
 __all__ = [
@@ -142,6 +143,7 @@ class Settings:
         self._loaders: list[Loader] | None = None
         self._samplers: Samplers | None = None
         self._conflicts: Conflicts | None = None
+        self._handles: Handles | None = None
         self._by_call: dict[tuple[str, int], Loader] = {}
 
     # ------------------------------------------------------------------------------------------- constructions
@@ -258,6 +260,14 @@ class Settings:
 
             self._samplers = Samplers(self)
         return self._samplers
+
+    @property
+    def handles(self) -> Handles:
+        if self._handles is None:
+            from .settings_handles import Handles
+
+            self._handles = Handles(self)
+        return self._handles
 
     @property
     def conflicts(self) -> Conflicts:

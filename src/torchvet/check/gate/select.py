@@ -61,7 +61,7 @@ class Catalogue:
 
         known = [*self.families, *dict.fromkeys(self.families.values()), *self.codes.values(), "all"]
         raise UserError(
-            Text("unknown rule {name} ({where})", "未知的规则 {name}（{where}）", name=word or "''",
+            Text("unknown rule {name} in {where}", "{where} 中有未知的规则 {name}", name=word or "''",
                  where=options.where(setting, selector)),
             did_you_mean(word, known) or Text("torchvet rules lists all rules", "torchvet rules 列出所有规则"),
         )  # fmt: skip

@@ -47,7 +47,6 @@ class Program:
         self._scopes: dict[int, Scope] = {}
         self._mains: dict[str, Function] = {}
         self._callers: dict[int, list[tuple[Function, Expr]]] = {}
-        self._calls: dict[int, list[Expr]] = {}
         self._subclasses: dict[int, list[Class]] | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: dict[int, dict[str, list[tuple[Expr, Function]]]] = {}
@@ -314,13 +313,6 @@ class Program:
                     for call in self.calls(g):
                         if callee_name(call) == name and function in call_targets(call, scope):
                             yield g, call
-
-    def calls(self, function: Function) -> list[Expr]:
-        """Every call in a function's own statements, in order."""
-        key = id(function)
-        if key not in self._calls:
-            self._calls[key] = list(calls_in(self.body(function)))
-        return self._calls[key]
 
     def _modules_naming(self, function: Function, name: str) -> list[Module]:
         root = self.project_root(dirname(function.module.path))

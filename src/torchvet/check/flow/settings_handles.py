@@ -1,0 +1,218 @@
+"""Handles that a dataset opens before the workers are forked and uses inside them."""
+
+from __future__ import annotations
+
+from ... import knowledge
+from ..program.model import walk_block, walk_expr
+from ..program.program import callee_name
+from .settings_origins import Frame, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..program.model import Class, Expr, Function
+    from .settings import Loader, Settings
+
+ENTRIES = ("__getitem__", "__getitems__", "__iter__")
+DEPTH = 4
+
+
+class Handle:
+    """`self.<attribute>` of a dataset holds what `opener` opened; `use` is an expression that a worker evaluates."""
+
+    __slots__ = ("attribute", "function", "loader", "opener", "owner", "pos", "use", "use_function")
+
+    def __init__(
+        self, owner: Class, attribute: str, pos: int, function: Function, opener: str, use: Expr, use_function: Function
+    ) -> None:
+        self.owner = owner
+        self.attribute = attribute
+        self.pos = pos
+        self.function = function
+        self.opener = opener
+        self.use = use
+        self.use_function = use_function
+        self.loader: Loader | None = None
+
+
+class Handles:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.program = settings.program
+        self._of_class: dict[int, list[Handle]] = {}
+
+    def carried(self) -> list[Handle]:
+        """Handles of datasets that some loader with workers reads, once for each place that opens one."""
+        out: dict[tuple[str, int], Handle] = {}
+        for loader in self.settings.loaders():
+            if not self.has_workers(loader) or loader.argument("worker_init_fn") is not None:
+                continue
+            for cls in self.dataset_classes(loader):
+                for handle in self.of_class(cls):
+                    handle.loader = handle.loader or loader
+                    out.setdefault((handle.function.module.path, handle.pos), handle)
+        return [h for _, h in sorted(out.items()) if h.function.module.path not in self.program.loaded_on_demand]
+
+    def has_workers(self, loader: Loader) -> bool:
+        """Can the loader have workers? A number that cannot be seen was passed on purpose."""
+        return any(v.kind != "const" or v.value for v in loader.workers())
+
+    def dataset_classes(self, loader: Loader) -> list[Class]:
+        out: list[Class] = []
+        for o in loader.origins("dataset"):
+            if o.e[0] != "call":
+                continue
+            for x in self.program.entities(o.e[2], self.settings.origins.scope(o.frame)):
+                if x[0] == "class" and x[1] not in out:
+                    out.append(x[1])
+        return out
+
+    def of_class(self, cls: Class) -> list[Handle]:
+        if id(cls) not in self._of_class:
+            self._of_class[id(cls)] = list(self._find(cls))
+        return self._of_class[id(cls)]
+
+    def _find(self, cls: Class) -> list[Handle]:
+        program = self.program
+        if program.method(cls, "__getstate__") or program.method(cls, "__init__") is None:
+            return []
+        before = self.reached(cls, ["__init__"])
+        inside = self.reached(cls, list(ENTRIES))
+        out = []
+        for attribute, values in self.attributes(cls).items():
+            opened = [(e, f) for e, f in values if f in before and f not in inside]
+            if not opened or any(f in inside for _, f in values) or self.dropped(attribute, before):
+                continue
+            for e, f in opened:
+                opener = self.opens(e, f)
+                if opener is not None:
+                    use = self.read(attribute, inside)
+                    if use is not None:
+                        out.append(Handle(cls, attribute, e[1], f, opener, *use))
+                    break
+                found = self.through_helper(e, f, attribute, inside)
+                if found is not None:
+                    out.append(found)
+                    break
+        return out
+
+    def attributes(self, cls: Class) -> dict[str, list[tuple[Expr, Function]]]:
+        names: dict[str, list[tuple[Expr, Function]]] = {}
+        for c in (cls, *self.program.bases(cls)[0]):
+            for name, values in self.program.own_attributes(c).items():
+                names.setdefault(name, []).extend(values)
+        return names
+
+    def reached(self, cls: Class, entries: list[str]) -> list[Function]:
+        """Methods that run when one of the entries does, through `self.method()`."""
+        out = [m for m in (self.program.method(cls, n) for n in entries) if m is not None]
+        for f in out:
+            if len(out) > 30:
+                break
+            for call in self.program.calls(f):
+                callee = call[2]
+                if callee[0] == "attr" and is_self(callee[2], f):
+                    m = self.program.method(cls, callee[3])
+                    if m is not None and m not in out:
+                        out.append(m)
+                elif callee_name(call) == "__init__":
+                    for g in self.program.targets(call, self.program.scope(f)):
+                        if g not in out:
+                            out.append(g)
+        return out
+
+    def opens(self, e: Expr, f: Function) -> str | None:
+        """The opener whose handle the expression is, or is a part of (`handle[name]` without a slice)."""
+        for o in self.settings.origins.of(e, Frame(f)):
+            name = self.opener_of(o, 0)
+            if name is not None and not self.entered(e, f):
+                return name
+        return None
+
+    def opener_of(self, o: Origin, depth: int) -> str | None:
+        e = o.e
+        if e[0] == "call":
+            name = self.settings.program.qualified(e[2], self.settings.origins.scope(o.frame)) or ""
+            name = name.removeprefix("builtins.")
+            return name if name in knowledge.loader("fork_unsafe") else None
+        if e[0] == "sub" and depth < 3 and not reads_all(e[3]):
+            for base in self.settings.origins.of(e[2], o.frame):
+                found = self.opener_of(base, depth + 1)
+                if found is not None and "h5py" in found:
+                    return found
+        return None
+
+    def entered(self, e: Expr, f: Function) -> bool:
+        """Is the handle the name that a `with` binds? It is closed when the block ends."""
+        names = {x[2] for x in walk_expr(e) if x[0] == "name"}
+        return any(
+            t is not None and t[0] == "name" and t[2] in names
+            for s in walk_block(self.program.body(f))
+            if s[0] == "with"
+            for _, t in s[2]
+        )
+
+    def dropped(self, attribute: str, before: list[Function]) -> bool:
+        """Is the attribute closed, deleted or set to None again before the workers start?"""
+        for f in before:
+            for s in walk_block(self.program.body(f)):
+                if s[0] == "del" and any(t[0] == "attr" and t[3] == attribute for t in s[2]):
+                    return True
+                if s[0] == "assign" and s[3][0] == "const" and any(t[0] == "attr" and t[3] == attribute for t in s[2]):
+                    return True
+            for call in self.program.calls(f):
+                callee = call[2]
+                if (
+                    callee[0] == "attr"
+                    and callee[3] == "close"
+                    and callee[2][0] == "attr"
+                    and callee[2][3] == attribute
+                ):
+                    return True
+        return False
+
+    def read(self, attribute: str, inside: list[Function]) -> tuple[Expr, Function] | None:
+        for f in inside:
+            for x in self.program.expressions(f):
+                if x[0] == "attr" and x[3] == attribute and is_self(x[2], f):
+                    return x, f
+        return None
+
+    def through_helper(self, e: Expr, f: Function, attribute: str, inside: list[Function]) -> Handle | None:
+        """`self.reader = Reader(path)`, where the reader opens a handle and a method that the worker calls uses it."""
+        if e[0] != "call":
+            return None
+        for x in self.program.entities(e[2], self.program.scope(f)):
+            if x[0] != "class" or self.program.method(x[1], "__init__") is None:
+                continue
+            if self.program.method(x[1], "__getstate__"):
+                continue
+            helper = x[1]
+            before = self.reached(helper, ["__init__"])
+            called = [
+                call[2][3]
+                for g in inside
+                for call in self.program.calls(g)
+                if call[2][0] == "attr" and call[2][2][0] == "attr" and call[2][2][3] == attribute
+            ]
+            called += ["__getitem__"] if self.read(attribute, inside) else []
+            used_in = self.reached(helper, called)
+            for name, values in self.attributes(helper).items():
+                if any(g in used_in for _, g in values) or self.dropped(name, before):
+                    continue
+                for value, g in values:
+                    opener = self.opens(value, g) if g in before else None
+                    use = self.read(name, used_in) if opener else None
+                    if opener is not None and use is not None:
+                        return Handle(helper, name, value[1], g, opener, *use)
+        return None
+
+
+def is_self(e: Expr, f: Function) -> bool:
+    return bool(e[0] == "name" and f.is_method and f.params and f.params[0][0] == e[2])
+
+
+def reads_all(index: Expr) -> bool:
+    """`[:]`, `[...]`, `[()]` copy the data into memory."""
+    if index[0] == "slice" or (index[0] == "const" and index[2] in ("...", Ellipsis)):
+        return True
+    return bool(index[0] == "tuple" and (not index[2] or any(reads_all(x) for x in index[2])))

@@ -1,0 +1,38 @@
+"""SyncBatchNorm conversion of a model that DDP has wrapped already."""
+
+from __future__ import annotations
+
+from .._api import ERROR, Rule, Text, note_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...findings import Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV307",
+    name="sync-batchnorm-too-late",
+    severity=ERROR,
+    since="0.1",
+    summary=Text("SyncBatchNorm conversion after DDP has wrapped the model", "DDP 包装之后才转换 SyncBatchNorm"),
+)
+
+
+@RULE.check
+def check(project: Project) -> Iterator[Finding]:
+    for order in project.wrapping.late_conversions():
+        wrap, conversion = order.first, order.second
+        yield RULE.at(
+            project,
+            conversion.function.module,
+            conversion.pos,
+            Text(
+                "BatchNorm layers are replaced after DDP has taken their parameters",
+                "DDP 已登记参数之后才替换 BatchNorm 层",
+            ),
+            function=conversion.function,
+            help=Text("move, convert, then wrap", "先移动，再转换，最后包装"),
+            notes=[note_at(project, wrap.function.module, wrap.pos, Text("wrapped here", "在此包装"))],
+        )
