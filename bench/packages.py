@@ -35,7 +35,7 @@ def unpacked(pin: str) -> Path | None:
         # the wheel as another platform would get it, else the source archive
         for choice in (
             ("--only-binary", ":all:"),
-            ("--only-binary", ":all:", "--python-version", "3.11"),
+            ("--only-binary", ":all:", "--platform", "any", "--python-version", "3.11", "--implementation", "py"),
             ("--no-binary", ":all:"),
         ):
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps"]

@@ -88,7 +88,7 @@ def look(path: str, text: str) -> list[Finding]:
     return found
 
 
-def fake_check(paths, options, *, stdin=None, stdin_name=None, progress=None):
+def fake_check(paths, options, *, stdin=None, stdin_name=None, progress=None, overlay=None):
     root = common_root(list(paths))
     result = Result(root)
     texts = {}

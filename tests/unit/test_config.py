@@ -104,7 +104,7 @@ def test_no_toml_parser_is_loaded_for_a_pyproject_without_our_table(project, mon
 
 def test_a_named_file_must_have_settings(project):
     (project / "pyproject.toml").write_text("[project]\n")
-    with pytest.raises(UserError, match="pyproject.toml has no table"):
+    with pytest.raises(UserError, match="has no table"):
         load(str(project), environment={}, config="pyproject.toml")
 
 

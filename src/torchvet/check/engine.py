@@ -77,22 +77,26 @@ def check(
     stdin: bytes | None = None,
     stdin_name: str | None = None,
     progress: Callable[[str], None] | None = None,
+    overlay: dict[str, bytes] | None = None,
 ) -> Result:
-    """Check files and folders (or `stdin` under the name `stdin_name`). UserError: no such path."""
+    """Check files and folders (or `stdin` under the name `stdin_name`). `overlay`: content that stands in for that of
+    files, by path relative to the result's root. UserError: no such path."""
     collecting = gc.isenabled()
     gc.disable()  # trees are a million objects without a cycle: collecting them makes parsing three times slower
     try:
-        return _Check(options, progress).run(list(paths), stdin, stdin_name or "<stdin>")
+        return _Check(options, progress, overlay).run(list(paths), stdin, stdin_name or "<stdin>")
     finally:
         if collecting:
             gc.enable()
 
 
 class _Check:
-    def __init__(self, options: Options, progress: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, options: Options, progress: Callable[[str], None] | None, overlay: dict[str, bytes] | None
+    ) -> None:
         self.options = options
         self.progress = progress
-        self.stdin: dict[str, bytes] = {}
+        self.overlay: dict[str, bytes] = dict(overlay or {})
         self.notebooks: dict[str, Any] = {}
         self.texts: dict[str, str | None] = {}
         self.ran: list[str] = []
@@ -114,18 +118,19 @@ class _Check:
         if stdin is not None:
             found = Walk()
             name = os.path.relpath(stdin_name, root).replace(os.sep, "/") if stdin_name != "<stdin>" else stdin_name
-            self.stdin[name] = stdin
+            self.overlay[name] = stdin
             kind = NOTEBOOK if name.endswith(".ipynb") else "python"
             found.files = [(name, os.path.join(root, name), len(stdin), 0, kind)]
         else:
             found = walk(
-                paths, exclude=options.exclude or EXCLUDED, extend_exclude=options.extend_exclude,
+                paths, exclude=anchored(options, "exclude", root) or EXCLUDED,
+                extend_exclude=anchored(options, "extend-exclude", root),
                 respect_gitignore=options.respect_gitignore, force_exclude=options.force_exclude, root=root,
             )  # fmt: skip
         result.files = len(found.files)
         result.skipped = found.skipped
         self.stage("walk")
-        caching = not (options.no_cache or self.stdin or found.problems)
+        caching = not (options.no_cache or self.overlay or found.problems)
         runs = RunCache(root, options.cache_dir, enabled=caching)
         asked = repr((options.fingerprint(), paths, root))
         files = [(e[0], e[2], e[3]) for e in found.files]
@@ -216,7 +221,7 @@ class _Check:
         for path, full, size, mtime, kind in todo:
             content = b""
             try:
-                data = self.stdin[path] if path in self.stdin else read(full)
+                data = self.overlay[path] if path in self.overlay else read(full)
             except OSError as e:
                 row: Row = ("problem", 0, 0, unreadable(e).plain())
             else:
@@ -257,7 +262,7 @@ class _Check:
             line, column, what = syntax_problem(e, text)
             return ("problem", line, column, what.plain())
         found = {w for _, w in word_lines}
-        if b"torchvet:" in encoded or b"noqa: TV" in encoded:
+        if b"torchvet:" in encoded or b"noqa" in encoded and b"TV" in encoded:
             found.add(SUPPRESSIONS)
         return ("module", block, frozenset(found))
 
@@ -351,7 +356,7 @@ class _Check:
 
             self.texts[path] = None
             try:
-                data = self.stdin[path] if path in self.stdin else read(os.path.join(self.root, path))
+                data = self.overlay[path] if path in self.overlay else read(os.path.join(self.root, path))
                 if path.endswith(".ipynb"):
                     from .source.notebook import load
 
@@ -392,6 +397,27 @@ def common_root(paths: list[str]) -> str:
         return os.path.commonpath(folders)
     except ValueError:  # different drives
         return here
+
+
+def anchored(options: Options, name: str, root: str) -> tuple[str, ...]:
+    """Exclude patterns as they count from `root`: those of a configuration file count from its folder."""
+    patterns: tuple[str, ...] = tuple(getattr(options, name.replace("-", "_")))
+    if not options.config_dir or name in options.given or os.path.samefile(options.config_dir, root):
+        return patterns
+    down = os.path.relpath(root, options.config_dir).replace(os.sep, "/") + "/"
+    up = os.path.relpath(options.config_dir, root).replace(os.sep, "/") + "/"
+    out = []
+    for pattern in patterns:
+        sign, body = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
+        if "/" not in body.rstrip("/"):
+            out.append(pattern)
+        elif not up.startswith("../"):
+            out.append(f"{sign}/{up}{body.lstrip('/')}")
+        elif body.lstrip("/").startswith(down):
+            out.append(f"{sign}/{body.lstrip('/')[len(down) :]}")
+        elif body.startswith("**/"):
+            out.append(pattern)
+    return tuple(out)
 
 
 def once(findings: list[Finding]) -> list[Finding]:

@@ -136,6 +136,7 @@ class Run:
         if "prune-baseline" in given and not self.options.baseline:
             raise UserError(Text("--prune-baseline needs --baseline FILE", "--prune-baseline 需要 --baseline FILE"))
         self.source = b""
+        self.overlay: dict[str, bytes] = {}
         self.result: Result | None = None
         self.baselined = 0
 
@@ -201,6 +202,7 @@ class Run:
             result = check(
                 self.paths, options, stdin=self.source if self.stdin else None,
                 stdin_name=self.given.get("stdin-filename") if self.stdin else None, progress=progress,
+                overlay=self.overlay,
             )  # fmt: skip
         finally:
             if progress:

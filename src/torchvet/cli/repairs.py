@@ -27,12 +27,16 @@ def repairs(run: Run, outputs: Outputs) -> int:
 
     def read(path: str) -> bytes:
         assert run.result is not None
+        if path in run.overlay:
+            return run.overlay[path]
         return run.source if run.stdin else fix.read_file(run.result.root)(path)
 
     def write(path: str, data: bytes) -> None:
         assert run.result is not None
         if run.stdin:
             run.source = data
+        elif showing:
+            run.overlay[path] = data
         else:
             fix.write_file(run.result.root)(path, data)
 
@@ -40,8 +44,7 @@ def repairs(run: Run, outputs: Outputs) -> int:
         assert run.result is not None
         return run.result.read_text(path)
 
-    # from standard input nothing is overwritten, so even --show-fixes can look again until all is settled
-    done = fix.repair(find, read, write if run.stdin or not showing else None, analysed, unsafe=unsafe)
+    done = fix.repair(find, read, write, analysed, unsafe=unsafe)
     for path, why in done.failed:
         run.note(Text("{path} was left as it is: {why}", "{path} 未修改：{why}", path=path, why=why))
     if not done.settled:

@@ -9,7 +9,7 @@ and unknown is silent.
 from __future__ import annotations
 
 from ... import knowledge
-from .graph_summaries import DEEPEST, Summaries
+from .graph_summaries import DEEPEST, FUEL, Summaries
 from .graph_values import (
     ALIVE,
     FREED,
@@ -241,7 +241,7 @@ class Carrying(Summaries):
 
     def inside(self, node: Node) -> list[Node]:
         """What an element or iterated value of a local container is."""
-        out = [n for n, s in self.parts_of(node, (), 9) if n is not node and n.graph is node.graph and not s]
+        out = local_parts(node)
         # the stores that hold them take part as well
         at: Node | None = node.inputs[0]
         while at is not None:
@@ -300,7 +300,12 @@ class Carrying(Summaries):
         """Whether a value has a graph when gradients are on; None when not, or not known."""
         self.budget = BUDGET
         self.bottom = within
-        return self._carry(node, sites, within)
+        self.enter()
+        self.fuel = max(self.fuel, 4 * FUEL)
+        try:
+            return self._carry(node, sites, within)
+        finally:
+            self.nesting -= 1
 
     bottom: Loop | None = None
     """The loop that the place of the question lives through, for values that come back to its function."""
@@ -312,14 +317,14 @@ class Carrying(Summaries):
         mark = (id(node), len(sites), id(sites[-1]) if sites else 0)
         if self.budget < 0 or mark in self._active or node.mode == OFF and node.kind in ("call", "op"):
             return None
-        if node.kind in ("call", "op") and self.mode(node.graph.function) == OFF and node.mode == INHERIT:
+        if node.kind in ("call", "op") and node.mode == INHERIT and self.own_mode(node.graph.function) == OFF:
             return None
         self._active.add(mark)
         try:
             proof, state = self.state_here(node, within)
             if proof:
                 return Carry(state, node, sites)
-            if node.kind == "call" and (node.mode == MAYBE or self.mode_at(node) == MAYBE):
+            if node.kind == "call" and node.mode == MAYBE:
                 return None
             found = self.derive(node, sites, within)
             if found is not None and state == FREED and found.state == ALIVE:
@@ -382,7 +387,7 @@ class Carrying(Summaries):
         if node.kind != "elem":
             return None
         base = node.inputs[0]
-        if base.kind != "call" or base.mode == OFF or self.mode_at(base) != 2:
+        if base.kind != "call" or base.mode in (OFF, MAYBE):
             return None
         if self.targets(base):
             return None
@@ -417,7 +422,7 @@ class Carrying(Summaries):
                 return None
             out = None
             for f, cls in found:
-                if self.mode(f) == OFF or self.own_mode(f) == OFF:
+                if self.own_mode(f) == OFF:
                     continue
                 graph = self.graph(f)
                 returned = [(r, (*sites, node)) for r in graph.returns] or [(y, (*sites, node)) for y, _ in graph.yields]
@@ -515,3 +520,30 @@ class Carrying(Summaries):
                     return True
         return False
 
+
+def local_parts(node: Node) -> list[Node]:
+    """What an `elem` or `iter` node may be, looked for in its own function only."""
+    out: list[Node] = []
+    key = "[*]" if node.kind == "iter" else node.data
+    stack = [(node.inputs[0], 0)]
+    seen: set[Node] = set()
+    while stack:
+        base, depth = stack.pop()
+        if base in seen or depth > 8:
+            continue
+        seen.add(base)
+        kind = base.kind
+        if kind == "box":
+            out += [n for k, n in base.data.entries.items() if k == key or key == "[*]" or k.startswith("[*")]
+        elif kind == "tuple":
+            out += base.inputs
+        elif kind == "snap":
+            out += [base.data[key]] if key in base.data else []
+            stack.append((base.inputs[0], depth + 1))
+        elif kind in ("join", "phi", "acc") or kind == "op" and base.data in ("copy", "items", "values", "enumerate", "slice"):
+            stack += [(n, depth + 1) for n in base.inputs]
+        elif kind in ("op", "call"):
+            out.append(base)
+        elif kind in ("elem", "iter"):
+            stack += [(n, depth + 1) for n in local_parts(base) if n is not base] if depth < 4 else []
+    return [n for n in out if n is not node and n is not NOTHING]

@@ -22,6 +22,8 @@ DEEPEST = 5
 """Calls into calls followed for one question."""
 MOST_CALLERS = 8
 MOST_PARTS = 48
+FUEL = 600
+"""Steps of `collect` for one question from outside."""
 
 
 class Summaries:
@@ -32,12 +34,23 @@ class Summaries:
         self._graphs: dict[int, Graph] = {}
         self._targets: dict[int, list[tuple[Function, Class | None]]] = {}
         self._modes: dict[int, int] = {}
+        self._own_modes: dict[int, int] = {}
         self._texts: dict[int, str] = {}
         self._users: dict[int, dict[Node, list[Node]]] = {}
         self._classes: dict[int, list[Class]] = {}
         self._holders: dict[tuple[int, str], list[Function]] = {}
         self._modules: dict[int, bool] = {}
         self._busy: set[object] = set()
+        self._parts: dict[int, list[tuple[Node, Sites]]] = {}
+        self._calls_of: dict[int, list[Node]] = {}
+        self.fuel = 0
+        self.nesting = 0
+
+    def enter(self) -> None:
+        """Each question from outside has its fuel; the questions that it asks share it."""
+        if self.nesting == 0:
+            self.fuel = FUEL
+        self.nesting += 1
 
     # ------------------------------------------------------------------------------------------------------- graphs
     def graph(self, f: Function) -> Graph:
@@ -81,19 +94,27 @@ class Summaries:
         if known is not None:
             return known
         self._targets[id(node)] = found = []
+        self.enter()
+        try:
+            self.find_targets(node, found)
+        finally:
+            self.nesting -= 1
+        return found
+
+    def find_targets(self, node: Node, found: list[tuple[Function, Class | None]]) -> None:
         if node.kind == "object":
             if not isinstance(node.data, str):
                 f = self.program.method(node.data, "__init__")
                 if f:
                     found.append((f, node.data))
-            return found
+            return
         call = node.data
         f0 = node.graph.function
         scope = self.program.scope(f0)
         for f in self.program.targets(call.expr, scope):
             found.append((f, f.owner))
         if found or call.external is not None:
-            return found
+            return
         callee = call.callee
         if callee is not NOTHING:
             for f in self.functions(callee):
@@ -116,7 +137,6 @@ class Summaries:
                     if f2:
                         found.append((f2, cls))
         del found[6:]
-        return found
 
     def callee(self, node: Node) -> Node:
         """What is called, as a value: `self.model` in `self.model(x)`."""
@@ -134,7 +154,7 @@ class Summaries:
 
     def functions(self, node: Node, depth: int = 0) -> list[Function]:
         """Project functions that a value may be."""
-        if depth > DEEPEST or node is NOTHING:
+        if depth > DEEPEST or node is NOTHING or node.kind in ("op", "box", "tuple", "object", "acc"):
             return []
         out: list[Function] = []
         if node.kind == "func":
@@ -171,7 +191,7 @@ class Summaries:
 
     def classes(self, node: Node, depth: int = 0) -> list[Class]:
         """Project classes whose instance a value may be."""
-        if depth > DEEPEST or node is NOTHING:
+        if depth > DEEPEST or node is NOTHING or node.kind in ("box", "tuple", "acc", "func"):
             return []
         known = self._classes.get(id(node))
         if known is not None:
@@ -216,7 +236,7 @@ class Summaries:
         finally:
             self._busy.discard(key)
         out = list(dict.fromkeys(out))[:6]
-        if depth == 0:
+        if depth == 0 or out:
             self._classes[id(node)] = out
         return out
 
@@ -268,14 +288,18 @@ class Summaries:
 
     def calls_of(self, f: Function) -> list[Node]:
         """The call nodes in the project that may run a function."""
-        out = []
+        known = self._calls_of.get(id(f))
+        if known is not None:
+            return known
+        out: list[Node] = []
         for caller, expr in self.program.callers(f)[: 2 * MOST_CALLERS]:
             if caller is f:
                 continue
             node = self.graph(caller).calls.get(expr[1])
             if node is not None and node not in out:
                 out.append(node)
-        return out[:MOST_CALLERS]
+        self._calls_of[id(f)] = out[:MOST_CALLERS]
+        return self._calls_of[id(f)]
 
     # -------------------------------------------------------------------------------------------------------- values
     def bound(self, free: Node) -> list[Node]:
@@ -323,19 +347,31 @@ class Summaries:
 
     def parts_of(self, node: Node, sites: Sites, depth: int) -> list[tuple[Node, Sites]]:
         """What an `elem` or `iter` node may be: [(node, call sites still open)]; the node itself where nothing is known."""
+        if not sites:
+            known = self._parts.get(id(node))
+            if known is not None:
+                return known
         key = "[*]" if node.kind == "iter" else node.data
         out: list[tuple[Node, Sites]] = []
-        self.collect(node.inputs[0], key, sites, depth, out, node)
+        self.enter()
+        try:
+            self.collect(node.inputs[0], key, sites, depth, out, node)
+        finally:
+            self.nesting -= 1
         if node.kind == "elem":
             out += [(n.data.value, sites) for n in node.graph.contents.get(node, ()) if n.data.how == "add"]
-        return out[:MOST_PARTS]
+        del out[MOST_PARTS:]
+        if not sites and (self.nesting == 0 or self.fuel > 0 and depth == 0):
+            self._parts[id(node)] = out
+        return out
 
     def collect(
         self, base: Node, key: str, sites: Sites, depth: int, out: list[tuple[Node, Sites]], whole: Node
     ) -> None:  # fmt: skip
         """Adds to `out` what may be the element `key` of `base`."""
         mark = ("part", id(base), key, len(sites))
-        if depth > 12 or mark in self._busy or len(out) > MOST_PARTS:
+        self.fuel -= 1
+        if self.fuel < 0 or base is NOTHING or depth > 12 or mark in self._busy or len(out) > MOST_PARTS:
             return
         self._busy.add(mark)
         try:
@@ -398,8 +434,7 @@ class Summaries:
                 self.collect(self.argument(sites[-1], base.graph.function, base.data), key, sites[:-1], depth, out, whole)
             elif key[0] == "." and self.classes(base):
                 for cls in self.classes(base)[:3]:
-                    for n in self.heap(cls, key):
-                        out.append((n, ()))
+                    out += [(n, ()) for n in self.heap(cls, key) if n is not NOTHING]
                 out.append((self.opaque(base, key, whole), sites))
             elif depth < 6:
                 out.append((self.opaque(base, key, whole), sites))
@@ -457,6 +492,12 @@ class Summaries:
 
     def own_mode(self, f: Function) -> int:
         """What decorators and frameworks say; INHERIT when they say nothing."""
+        known = self._own_modes.get(id(f))
+        if known is None:
+            known = self._own_modes[id(f)] = self.find_own_mode(f)
+        return known
+
+    def find_own_mode(self, f: Function) -> int:
         no_grad = knowledge.graph("no_grad_contexts")
         setters = knowledge.graph("grad_mode_setters")
         scope = self.program.scope(f)

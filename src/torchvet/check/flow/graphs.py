@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TRAINING = ("backward", "training_step")
 EVALUATING = (".eval(",)
-CALLER_LEVELS = 3
+CALLER_LEVELS = 2
 
 
 class Kept:
@@ -97,7 +97,7 @@ class Graphs(Evaluations, Fates, Carrying):
         for _ in range(CALLER_LEVELS):
             above: list[Function] = []
             for f in level:
-                if f.name == "<module>":
+                if f.name == "<module>" or not self.returns_matter(self.graph(f)):
                     continue
                 for caller, _ in self.program.callers(f)[:8]:
                     if id(caller) not in out:
@@ -137,7 +137,7 @@ class Graphs(Evaluations, Fates, Carrying):
         if not loops and not (outlives and self.is_repeated(graph, store)):
             return None
         found = self.carry(store.value, (), loops[0] if loops else None)
-        if found is None or not self.counts(store.acc, found, loops, graph, store.guards):
+        if found is None or not self.counts(store.acc, found, loops, graph, store.guards) or self.is_off(found):
             return None
         k = Kept(store.how, graph.function, store.pos, self.name_of(store), self.text_at(graph, store.expr), found, store.expr)
         k.evaluation = self.in_evaluation(found)
@@ -158,6 +158,10 @@ class Graphs(Evaluations, Fates, Carrying):
             fate = self.fate(acc)
             return not fate.trained and not fate.unknown
         return False
+
+    def is_off(self, found: Carry) -> bool:
+        """Do all known callers switch gradients off where the value is made?"""
+        return found.state == ALIVE and self.mode_at(found.root) != ON
 
     def growth(self, store: Store) -> tuple[list[Loop], bool]:
         """(loops of the function in each turn of which the place grows, innermost first; whether the place outlives the
@@ -290,6 +294,8 @@ class Graphs(Evaluations, Fates, Carrying):
         if call.method in ("update", "forward", "__call__") and self.keeps_inputs(call.receiver):
             yield from self.kept_by(node, node, [(n, None) for n in call.arguments[:1]])
             return
+        if not any(self.carry(n) for n in (*call.arguments, *call.keywords.values()) if n is not NOTHING):
+            return
         for f, _ in self.targets(node)[:3]:
             if f.name == "__init__" or len(self.text(f)) > 20_000:
                 continue
@@ -348,7 +354,7 @@ class Graphs(Evaluations, Fates, Carrying):
             if not loops and not (outlives and self.is_repeated(graph, None)):
                 continue
             found = self.carry(value, sites, loops[0] if loops else None)
-            if found is None or found.root.graph is not graph and not found.sites and found.root.kind == "param":
+            if found is None or self.is_off(found):
                 continue
             if nest and self.is_micro(loops or nest, graph):
                 continue

@@ -7,10 +7,13 @@ parameter of a function nobody was seen to call) are answered from all assignmen
 
 from __future__ import annotations
 
+from re import compile
+
 from ... import knowledge
 from ..program.model import Class, Function, Module, definitions, line_of
 from . import ranks_calls, ranks_expressions
 from .ranks_frames import Frame
+from .ranks_suspects import callable_name
 from .ranks_values import NONE, REDUCED, UNKNOWN, const, leader_test, op, varies
 from .traces import Trace
 
@@ -58,6 +61,8 @@ class Machine:
         self._pure: dict[int, Frame] = {}
         self._global_words: dict[str, dict[str, list[int]]] = {}
         self._anywhere: dict[Any, Value | None] = {}
+        self._callers: dict[int, list[tuple[Function, Expr]]] = {}
+        self._assigned: dict[int, dict[str, list[Function]]] = {}
         self._hosts: dict[str, frozenset[str]] = {}
 
     # ------------------------------------------------------------------------------------------------ traces
@@ -389,7 +394,7 @@ class Machine:
         for name, v in f.env.items():
             if name.startswith(me) and "." not in name[len(me) :] and self.interesting(v) and size_ok(v):
                 last = name[len(me) :]
-                if owner is None or len(self.program.attribute(owner, last)) <= 1:
+                if owner is None or len(self.assignments(owner, last)) <= 1:
                     out.append((last, v))
         return tuple(sorted(out, key=lambda x: x[0]))
 
@@ -475,7 +480,8 @@ class Machine:
             v = self.assigned_value(self.program.main(module), name)
             written = self.written_globally(module, name)
             if written:
-                values = [v, *[self.assigned_value(w, name) for w in written]]
+                ranked = [w for w in written if self.suspects.is_ranked(w)]
+                values = [v, *[self.assigned_value(w, name) for w in ranked]]
                 varying = [x for x in values if varies(x)]
                 v = varying[0] if varying else ("sym", ("global", *key))
         else:
@@ -582,7 +588,7 @@ class Machine:
         self._busy.add(key)
         unknown: Value = ("sym", ("param", id(function), name))
         values: list[Value] = []
-        if p[1] in ("pos", "kw"):
+        if p[1] in ("pos", "kw") and self.suspects.asks(function, name):
             for caller, call in self.callers(function):
                 argument = self.program.bind(function, call).get(name)
                 if argument is not None:
@@ -604,7 +610,20 @@ class Machine:
         return v
 
     def callers(self, function: Function) -> list[tuple[Function, Expr]]:
-        return self.program.callers(function)[:6]
+        """Up to six calls of a function, with the functions that hold them."""
+        known = self._callers.get(id(function))
+        if known is None:
+            known = self._callers[id(function)] = []
+            name = callable_name(function)
+            for f in self.suspects.callers_of.get(name, ())[:40]:
+                for g in self.program.with_nested(f):
+                    scope = self.program.scope(g)
+                    for call in self.program.calls(g):
+                        if call[2][-1] == name and function in self.program.targets(call, scope):
+                            known.append((g, call))
+                if len(known) >= 6:
+                    break
+        return known[:6]
 
     def denoted_param(self, function: Function, p: Any) -> Value | None:
         if p[3] is None:
@@ -647,7 +666,7 @@ class Machine:
         if key in self._fields:
             return self._fields[key]
         self._fields[key] = None
-        assigned = self.program.attribute(cls, name)
+        assigned = self.assignments(cls, name)
         v: Value | None = None
         if assigned:
             values = []
@@ -661,6 +680,33 @@ class Machine:
             v = self.dataclass_value(cls, name)
         self._fields[key] = v
         return v
+
+    def assignments(self, cls: Class, name: str) -> list[tuple[Expr, Function]]:
+        """What the class and its ancestors assign to `self.<name>`, with the methods that do; only methods whose text
+        holds such an assignment are lowered."""
+        out: list[tuple[Expr, Function]] = []
+        for c in (cls, *self.program.bases(cls)[0]):
+            for s in c.block:
+                if s[0] == "assign" and any(t[0] == "name" and t[2] == name for t in s[2]):
+                    out.append((s[3], self.program.main(c.module)))
+                elif s[0] == "ann" and s[4] and s[2][0] == "name" and s[2][2] == name:
+                    out.append((s[4], self.program.main(c.module)))
+            for method in self.assigning(c).get(name, ()):
+                me = method.params[0][0] if method.params else ""
+                out += [(v, method) for t, v in attribute_assignments(self.program, method, name) if t[2][-1] == me]
+        return out
+
+    def assigning(self, cls: Class) -> dict[str, list[Function]]:
+        """{field: methods whose text assigns it}."""
+        known = self._assigned.get(id(cls))
+        if known is None:
+            known = self._assigned[id(cls)] = {}
+            for method in cls.methods.values():
+                if method.params:
+                    pattern = compile(r"\b" + method.params[0][0] + r"\.(\w+)(?:\s*:[^=\n]+)?\s*(?:=(?!=)|,)")
+                    for name in set(pattern.findall(self.suspects.text_of(method))):
+                        known.setdefault(name, []).append(method)
+        return known
 
     def assigned_outside(self, cls: Class, name: str) -> bool:
         """Whether somebody else writes the field (`trainer.should_stop = True`), as far as the texts say."""
@@ -804,6 +850,8 @@ def attribute_assignments(program: Program, function: Function, name: str) -> An
     from ..program.model import walk_block
 
     for s in walk_block(program.body(function)):
+        if s[0] == "ann" and s[4] and s[2][0] == "attr" and s[2][3] == name:
+            yield s[2], s[4]
         if s[0] != "assign":
             continue
         for t in s[2]:

@@ -6,6 +6,7 @@ return dist.get_rank() == 0`, `self.leader = rank == 0`), and what calls a name 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from re import compile
 
 from ... import knowledge
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..program.model import Function, Module
     from ..program.program import Program
 
+NEWLINE = compile(r"\r\n|\r|\n")
 WORD = compile(r"[A-Za-z_]\w*")
 CALLED = compile(r"([A-Za-z_]\w*)\(|(?:self|cls)\.([A-Za-z_]\w*)\b")
 FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
@@ -25,12 +27,12 @@ TEST = compile(r"==|!=|\bnot\b|\bin\b|[<>]")
 SMALL_CALL = compile(r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)")
 DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
 HANDED_ON = compile(r"^\s*(?:return\s+|\w+\s*=\s*)?\w+\(\*")
-ROOTS = ("rank", "RANK", "main_process", "is_main", "master", "PROCID", "zero", "primary", "should_", "process_index", "ordinal",
-         "gpu_id", "LOCALID", "first", "last_", "leader", "chief", "is_root", "proc_id", "process_id")  # fmt: skip
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
 RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
 STEP_KINDS = ("collective", "method_collective", "group_create", "first_context", "forward_collective", "backward_collective")
+SMALL = 80
+"""Modules up to which a project's callers are asked for every parameter that is called like a model."""
 COMMON = 30
 """A name that more functions than this carry says nothing about which one is called."""
 
@@ -66,6 +68,9 @@ class Suspects:
         self._calls: dict[int, frozenset[str]] = {}
         self._found = False
         self.wrapping: set[str] = set()
+        self._tokens: dict[str, set[str]] = {}
+        self._starts: dict[str, list[int]] = {}
+        self.callers_of: dict[str, list[Function]] = {}
 
     def functions(self) -> list[Function]:
         """Functions to look at, in the order of files and lines."""
@@ -91,7 +96,7 @@ class Suspects:
         for module in modules:
             self.learn(module)
         by_name: dict[str, list[Function]] = {}
-        callers: dict[str, list[Function]] = {}
+        callers = self.callers_of
         from posixpath import dirname
 
         for module in modules:
@@ -103,15 +108,20 @@ class Suspects:
         todo: list[Function] = []
         for module in modules:
             lines = self.ranked_lines(module)
+            tokens = self.tokens(module)
+            if tokens.isdisjoint(self.steps) and tokens.isdisjoint(by_name):
+                continue
             for f in (*module.all_functions(), self.program.main(module)):
                 calls = self.calls(f)
                 for name in calls:
                     if name in by_name:
                         callers.setdefault(name, []).append(f)
-                if calls & self.steps:
+                if not calls.isdisjoint(self.steps):
                     todo.append(f)
-                if f.name == "<module>" and lines or any(f.first_line <= n <= f.end_line for n in lines):
-                    self._ranked.add(id(f))
+                if lines:
+                    at = bisect_left(lines, f.first_line)
+                    if at < len(lines) and lines[at] <= f.end_line:
+                        self._ranked.add(id(f))
         while todo:
             f = todo.pop()
             if id(f) in self._hot:
@@ -122,13 +132,35 @@ class Suspects:
                 self.hot_names.add(name)
                 todo += callers.get(name, ())
 
+    def text_of(self, f: Function) -> str:
+        lines = self.program.lines(f.module.path)
+        return "\n".join(lines[f.first_line - 1 : f.end_line])
+
     def calls(self, f: Function) -> frozenset[str]:
         """Names that the text of a function calls or reads from self."""
         known = self._calls.get(id(f))
         if known is None:
-            lines = self.program.lines(f.module.path)
-            text = "\n".join(lines[f.first_line - 1 : f.end_line])
-            known = self._calls[id(f)] = frozenset([a or b for a, b in CALLED.findall(text)]) - {f.name}
+            known = self._calls[id(f)] = frozenset([a or b for a, b in CALLED.findall(self.text_of(f))]) - {f.name}
+        return known
+
+    def is_ranked(self, f: Function) -> bool:
+        return id(f) in self._ranked
+
+    def asks(self, f: Function, name: str) -> bool:
+        """Whether what callers pass for a parameter can matter: its name is that of a rank, or a rank or a collective is
+        read from it; in a small project also when it is called like a model."""
+        if name in self.words:
+            return True
+        text = self.text_of(f)
+        for word in compile(rf"\b{name}\.(\w+)").findall(text):
+            if word in self.words or word in self.steps:
+                return True
+        return len(self.program.modules) <= SMALL and bool(self.wrapping) and f"{name}(" in text
+
+    def tokens(self, module: Module) -> set[str]:
+        known = self._tokens.get(module.path)
+        if known is None:
+            known = self._tokens[module.path] = set(WORD.findall(self.program.text(module.path) or ""))
         return known
 
     def matters(self, f: Function) -> bool:
@@ -137,25 +169,31 @@ class Suspects:
         if known is None:
             known = id(f) in self._hot or id(f) in self._ranked
             if not known and self._found:
-                lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
-                words = {w for line in lines for w in WORD.findall(line)}
+                words = set(WORD.findall(self.text_of(f)))
                 known = bool(words & self.words or words & self.steps or self.calls(f) & self.hot_names)
             self._known[id(f)] = known or not self._found
         return self._known[id(f)]
 
     def ranked_lines(self, module: Module) -> list[int]:
-        """The numbers of the lines that hold a rank word."""
-        words = self.words
-        out = []
-        for number, line in enumerate(self.program.lines(module.path), 1):
-            if not words.isdisjoint(WORD.findall(line)):
+        """The numbers of the lines that hold a rank word, in order."""
+        here = self.tokens(module) & self.words
+        if not here:
+            return []
+        text = self.program.text(module.path) or ""
+        starts = self._starts.get(module.path)
+        if starts is None:
+            starts = self._starts[module.path] = [0, *[m.end() for m in NEWLINE.finditer(text)]]
+        words = compile(r"\b(?:" + "|".join(sorted(here)) + r")\b")
+        out: list[int] = []
+        for m in words.finditer(text):
+            number = bisect_right(starts, m.start())
+            if not out or out[-1] != number:
                 out.append(number)
         return out
 
     def learn(self, module: Module) -> None:
         """Names that are made from a rank here."""
-        text = self.program.text(module.path) or ""
-        if not any(w in text for w in ROOTS):
+        if self.tokens(module).isdisjoint(self.words):
             return
         lines = self.program.lines(module.path)
         for number in self.ranked_lines(module):

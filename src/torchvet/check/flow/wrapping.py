@@ -99,7 +99,7 @@ class Wrapping:
                 if any(callee_name(c) in local and self.wraps(c, f) for c in self.calls(f)):
                     yield f
 
-    def calls(self, f: Function) -> list[Expr]:
+    def calls(self, f: Function) -> tuple[Expr, ...]:
         return self.program.calls(f)
 
     def wraps(self, call: Expr, f: Function) -> bool:

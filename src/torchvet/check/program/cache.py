@@ -262,7 +262,7 @@ class _Store:
         self.name = f"{kind}-{digest(os.fsencode(root)).hex()}"
         self.label = f"{kind}\n{__version__}\n{tag}\n{own_state(own)}\n{root!r}\n".encode("utf-8", "backslashreplace")
 
-    def load(self) -> bytes | None:
+    def load(self) -> memoryview | None:
         """The payload, or None for every reason not to trust or have one."""
         if not self.folder:
             return None
@@ -274,11 +274,11 @@ class _Store:
         if data is None or not data.startswith(head):
             return None
         payload = memoryview(data)[len(head) + 4 :]
-        from zlib import crc32
+        from zlib import adler32
 
-        if int.from_bytes(data[len(head) : len(head) + 4], "big") != crc32(payload):
+        if int.from_bytes(data[len(head) : len(head) + 4], "big") != adler32(payload):
             return None
-        return bytes(payload)
+        return payload
 
     def _read(self) -> bytes | None:
         flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -307,7 +307,7 @@ class _Store:
     def save(self, payload: bytes) -> None:
         if not self.folder or len(payload) > LIMIT:
             return
-        from zlib import crc32
+        from zlib import adler32
 
         temporary = ""
         try:
@@ -326,7 +326,7 @@ class _Store:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
             fd = os.open(temporary, flags, 0o600)
             with open(fd, "wb") as out:
-                out.write(MAGIC + self.label + crc32(payload).to_bytes(4, "big"))
+                out.write(MAGIC + self.label + adler32(payload).to_bytes(4, "big"))
                 out.write(payload)
             os.replace(temporary, os.path.join(self.folder, self.name))
         except (OSError, ValueError):
@@ -342,7 +342,7 @@ def _own(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
-def _unmarshal(data: bytes) -> Any:
+def _unmarshal(data: bytes | memoryview) -> Any:
     try:
         return marshal.loads(data)
     except (ValueError, EOFError, TypeError, MemoryError, RecursionError):

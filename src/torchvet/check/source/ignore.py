@@ -72,7 +72,9 @@ class Group:
             else:
                 self.suffixes += (pattern[1:],)
         else:
-            (self.dir_sources if directory else self.sources).append(("" if anchored else "(?:.*/)?") + translate(pattern))
+            (self.dir_sources if directory else self.sources).append(
+                ("" if anchored else "(?:.*/)?") + translate(pattern)
+            )
 
     def matches(self, path: str, name: str, directory: bool) -> bool:
         if name in self.names or path in self.anchored or name.endswith(self.suffixes):

@@ -24,11 +24,10 @@ FOREIGN = (b"import paddle", b"import mxnet", b"import oneflow", b"import mindsp
 """Frameworks that share words with PyTorch; a file that imports one of them and never says torch is theirs."""
 
 PARTITIONED = (
-    b"ataParallel(", b"DDP(", b"FSDP(", b"fully_shard", b"all_reduce", b"allreduce(", b"barrier(", b"all_gather",
-    b"allgather(", b"broadcast(", b"broadcast_object_list", b"reduce_scatter", b"all_to_all", b"gather_object",
-    b"gather_for_metrics", b"wait_for_everyone", b"init_process_group(", b"new_group(", b"init_device_mesh(",
-    b"DistributedSampler(", b"validation_step", b"test_step", b"predict_step", b"is_master", b"global_zero",
-    b"process_zero", b"process_index",
+    b"all_reduce", b"all_gather", b"barrier(", b"_group(", b"ataParallel(", b"DP(", b"broadcast(", b"broadcast_obj",
+    b"fully_shard", b"DistributedSampler(", b"reduce_scatter", b"all_to_all", b"gather_obj", b"gather_for_metrics",
+    b"allreduce(", b"allgather(", b"init_device_mesh(", b"_step(self, batch", b"is_master", b"process_zero",
+    b"process_index",
 )  # fmt: skip
 """Subjects in a file that names something distributed, or Lightning."""
 
@@ -108,7 +107,7 @@ def _patterns() -> list[Pattern[bytes]]:
         # each starts with plain characters, which `re` looks for quickly
         _compiled.append(
             compile(
-                rb"for [^\n]{1,200}? in [^\n]*?"
+                rb"for [^\n]{1,200}? in [^\n]{0,200}?"
                 rb"(?:oader|ataset|batch|epoch|tqdm|track\(|(?:\b|_)(?:data|iter|dl|queue|stream)\w{0,4}[:),])"
             )
         )
@@ -123,6 +122,12 @@ def _patterns() -> list[Pattern[bytes]]:
     return _compiled
 
 
+def _before(data: bytes, at: int) -> bytes:
+    """What stands before `at` in its line, the last 300 bytes of it: a generated file may be one line."""
+    start = max(at - 300, 0)
+    return data[max(data.rfind(b"\n", start, at) + 1, start) : at]
+
+
 def _asks_rank(data: bytes) -> bool:
     """A rank is asked for or compared."""
     return _patterns()[1].search(data) is not None
@@ -132,7 +137,7 @@ def _loops_over_data(data: bytes) -> bool:
     """A loop here goes over batches, epochs or a data set, by the name of what it goes over."""
     for found in _patterns()[0].finditer(data):
         at = found.start()
-        if data[data.rfind(b"\n", 0, at) + 1 : at].strip() in (b"", b'"'):  # a quote: the line of a notebook's cell
+        if _before(data, at).strip() in (b"", b'"'):  # a quote: the line of a notebook's cell
             return True
     return False
 
@@ -142,7 +147,7 @@ def _loops_over_loader(data: bytes) -> bool:
     at = data.find(b"oader")
     while at >= 0:
         if data[at + 5 : at + 6] in LOOP_GOES_ON:
-            before = data[data.rfind(b"\n", 0, at) + 1 : at]
+            before = _before(data, at)
             if (b"for " in before and b" in " in before) or b"next(" in before:
                 return True
         at = data.find(b"oader", at + 5)
@@ -153,7 +158,7 @@ def _in_code(data: bytes, word: bytes) -> bool:
     """The word stands outside comments and doctests; `backward` is not being defined, nor in save_for_backward."""
     at = data.find(word)
     while at >= 0:
-        before = data[data.rfind(b"\n", 0, at) + 1 : at]
+        before = _before(data, at)
         if b"#" not in before and b">>>" not in before and not before.endswith((b"def ", b"save_for_")):
             return True
         at = data.find(word, at + 1)

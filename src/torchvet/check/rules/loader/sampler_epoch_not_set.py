@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._api import WARNING, Edit, Fix, Note, Rule, Text, note_at
+from .._api import WARNING, Edit, Fix, Rule, Text, note_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def header(statement: tuple) -> int:  # type: ignore[type-arg]
-    """The first line of a loop: what it runs over."""
-    return statement[3][1] if statement[0] == "for" else statement[2][1]  # type: ignore[no-any-return]
+    """The first line of a loop: what it runs over; for another statement all of it."""
+    at = statement[3] if statement[0] == "for" else statement[2] if statement[0] == "while" else statement
+    return at[1]  # type: ignore[no-any-return]
 
 
 def fix_of(project: Project, sampler: object, epochs: object) -> Fix | None:
@@ -77,5 +78,3 @@ def fix_of(project: Project, sampler: object, epochs: object) -> Fix | None:
         safe=False,
     )
 
-
-__all__ = ["RULE", "Note"]
