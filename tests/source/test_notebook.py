@@ -19,7 +19,7 @@ def notebook(*cells: object, **metadata: object) -> bytes:
     return json.dumps({"cells": rows, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, indent=1).encode()
 
 
-line_texts = st.text(st.sampled_from('ab= "\\é中\t#'), max_size=8)
+line_texts = st.text(st.sampled_from('ab= "\\é中\t#'), max_size=8).map("#".__add__)
 
 
 @given(
@@ -140,3 +140,11 @@ def test_any_bytes_give_a_source_or_a_syntax_error(data: bytes) -> None:
     for candidate in (data, b'{"cells": [{"cell_type": "code", "source": [' + data + b"]}]}"):
         with contextlib.suppress(SyntaxError):
             assert len(load(candidate).places) == load(candidate).text.count("\n")
+
+
+def test_a_broken_cell_costs_only_itself() -> None:
+    book = load(notebook("x = 1", "for (\n  y", "z = (\n3)", "print 'a'\n\0"))
+    assert book.text == "x = 1\n\n\nz = (\n3)\n\n\n"
+    assert [(line, book.place(line)[:2]) for line, _ in book.broken] == [(2, (2, 1)), (6, (4, 1))]
+    assert book.place(5)[:2] == (3, 2)
+    compile(book.text, "notebook", "exec")

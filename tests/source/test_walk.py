@@ -220,3 +220,12 @@ def test_a_broken_ignore_file_ignores_nothing(tmp_path: Path) -> None:
     (tmp_path / "sub" / ".gitignore").mkdir(parents=True)
     make(tmp_path, "sub/b.py")
     assert names(tmp_path) == ["a.py", "sub/b.py"]
+
+
+def test_generated_files(tmp_path: Path) -> None:
+    (tmp_path / "table.py").write_bytes(b"x = 1\n" * 4_000_000)
+    (tmp_path / "pictures.ipynb").write_bytes(b" " * 20_000_000)
+    for given in (tmp_path, tmp_path / "table.py"):
+        found = walk([str(given)], root=str(tmp_path))
+        assert [r[0] for r in found.files] == (["pictures.ipynb"] if given == tmp_path else [])
+        assert [(p, str(t)) for p, t in found.skipped] == [("table.py", "is too large to be written by hand")]

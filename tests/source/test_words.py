@@ -32,7 +32,7 @@ ADMITTED = {
     "running statistics": "import torch\nclass N(torch.nn.Module):\n    def forward(self, x):\n        if self.training:\n"
     "            m = x.mean(0)\n            self.mu.mul_(0.9).add_(m)\n",
     "a hook": "import torch\nmodel.register_forward_hook(lambda m, i, o: kept.append(o))\n",
-    "a cached method": "import torch\nfrom functools import lru_cache\nclass M:\n    @lru_cache(None)\n    def mask(self, n):\n        return 1\n",
+    "a cached method": "import torch\nfrom functools import lru_cache\nclass M:\n    @lru_cache(None)\n    def mask(self, n):\n        return torch.ones(n)\n",
     "an environment": "import torch\nobs = env.step(act.detach())\nself.store.append(obs)\n",
     "a kernel in a string": "from torch.utils.cpp_extension import load_inline\nm = load_inline(name='x', cpp_sources=s)\n",
     "cupy": "import cupy\nk = cupy.RawKernel(s, 'k')\n",

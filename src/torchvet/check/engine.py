@@ -10,7 +10,6 @@ import os
 import sys
 from time import perf_counter
 
-from torchvet import __version__
 from torchvet.findings import CERTAIN, ERROR, WARNING, Finding, Span, Text, fingerprints
 
 from .program.cache import GATED, FactsCache, RunCache, digest
@@ -262,7 +261,7 @@ class _Check:
             line, column, what = syntax_problem(e, text)
             return ("problem", line, column, what.plain())
         found = {w for _, w in word_lines}
-        if b"torchvet:" in encoded or b"noqa" in encoded and b"TV" in encoded:
+        if b"torchvet:" in encoded or (b"noqa" in encoded and b"TV" in encoded):
             found.add(SUPPRESSIONS)
         return ("module", block, frozenset(found))
 

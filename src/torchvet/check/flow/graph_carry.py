@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .graph_summaries import Sites
     from .graph_values import Guards
 
+CALLER_LEVELS = 2
+"""Callers of callers asked whether they run backward on what comes back."""
 BUDGET = 1500
 """Nodes visited for one question about a value."""
 
@@ -74,18 +76,29 @@ class Carrying(Summaries):
         self._parameters: dict[int, dict[str, bool]] = {}
         self._active: set[object] = set()
         self._trained: dict[int, bool] = {}
+        self._complete: set[int] = set()
+        self.caller_levels = 0
         self.budget = BUDGET
 
     # ------------------------------------------------------------------------------------------------------- events
-    def events(self, graph: Graph) -> list[Event]:
+    def events(self, graph: Graph, callers: bool = True) -> list[Event]:
         """All backward runs over values of a function: its own calls, callees that are handed a value, its framework,
-        callers that get a value back."""
+        and (on demand) callers that get a value back."""
         known = self._events.get(id(graph))
         if known is None:
             known = self._events[id(graph)] = []
             for event in self.find_events(graph):
                 self.close(event)
                 known.append(event)
+        if callers and id(graph) not in self._complete and self.caller_levels < CALLER_LEVELS:
+            self._complete.add(id(graph))
+            self.caller_levels += 1
+            try:
+                for event in self.caller_events(graph):
+                    self.close(event)
+                    known.append(event)
+            finally:
+                self.caller_levels -= 1
         return known
 
     def find_events(self, graph: Graph) -> list[Event]:
@@ -105,7 +118,6 @@ class Carrying(Summaries):
                 nodes = [x for r in graph.returns for x in self.losses_of(r)]
                 if nodes:
                     out.append(Event(f.pos, nodes, None, (), False))
-        out += self.caller_events(graph)
         return out
 
     def losses_of(self, returned: Node) -> list[Node]:
@@ -116,6 +128,8 @@ class Carrying(Summaries):
 
     def elements(self, base: Node, key: str) -> list[tuple[Node, Sites]]:
         out: list[tuple[Node, Sites]] = []
+        if base is NOTHING:
+            return out
         whole = base.graph.elements.get((id(base), key)) or Node(base.graph, "elem", base.pos, (base,), key)
         base.graph.elements[(id(base), key)] = whole
         self.collect(base, key, (), 0, out, whole)
@@ -171,26 +185,22 @@ class Carrying(Summaries):
         """The callers run backward on what the function returns."""
         out: list[Event] = []
         f = graph.function
-        key = ("callers", id(f))
-        if not graph.returns or f.name == "<module>" or key in self._active or len(self._active) > 6:
+        if not graph.returns or f.name == "<module>" or not self.returns_matter(graph):
             return out
-        if not self.returns_matter(graph):
-            return out
-        self._active.add(key)
-        try:
-            for call in self.calls_of(f)[:6]:
-                for event in self.events(call.graph):
-                    nodes: list[Node] = []
-                    if call in event.evidence or call in event.reached and call not in event.partial:
-                        nodes = list(graph.returns)
-                    elif call in event.partial:
-                        for k in event.partial[call]:
-                            nodes += [n for r in graph.returns for n, s in self.elements(r, k) if n.graph is graph]
-                    nodes = [n for n in nodes if n is not NOTHING]
-                    if nodes:
-                        out.append(Event(f.pos, nodes, None, (), event.keeps))
-        finally:
-            self._active.discard(key)
+        for call in self.calls_of(f)[:6]:
+            if self.caller_levels > 1 and "backward" not in self.text(call.graph.function):
+                continue
+            for event in self.events(call.graph):
+                nodes: list[Node] = []
+                if call in event.evidence or call in event.reached and call not in event.partial:
+                    nodes = list(graph.returns)
+                elif call in event.partial:
+                    for k in event.partial[call]:
+                        for r in graph.returns:
+                            nodes += [n for n, _ in self.elements(r, k) if n.graph is graph]
+                nodes = [n for n in nodes if n is not NOTHING]
+                if nodes:
+                    out.append(Event(f.pos, nodes, None, (), event.keeps))
         return out[:6]
 
     def returns_matter(self, graph: Graph) -> bool:
@@ -281,12 +291,12 @@ class Carrying(Summaries):
         return self.is_module(self.callee(node))
 
     # -------------------------------------------------------------------------------------------------------- states
-    def state_here(self, node: Node, within: Loop | None) -> tuple[bool, int]:
+    def state_here(self, node: Node, within: Loop | None, callers: bool = True) -> tuple[bool, int]:
         """(does backward in this function prove a graph, state) of a value, for a place that lives through `within`."""
         proof, state = False, ALIVE
         if within is not None and within.graph is not node.graph:
             within = None
-        for event in self.events(node.graph):
+        for event in self.events(node.graph, callers):
             if node not in event.reached:
                 continue
             if node in event.evidence:
@@ -321,7 +331,7 @@ class Carrying(Summaries):
             return None
         self._active.add(mark)
         try:
-            proof, state = self.state_here(node, within)
+            proof, state = self.state_here(node, within, not sites)
             if proof:
                 return Carry(state, node, sites)
             if node.kind == "call" and node.mode == MAYBE:
@@ -379,7 +389,7 @@ class Carrying(Summaries):
         return None
 
     def partly(self, base: Node) -> list[str]:
-        return [k for event in self.events(base.graph) for k in event.partial.get(base, ())]
+        return [k for event in self.events(base.graph, False) for k in event.partial.get(base, ())]
 
     def element_of_call(self, node: Node, sites: Sites) -> Carry | None:
         """An element of what an unknown call returns: the known outputs of a model, or a sibling by number of an element on
@@ -397,7 +407,7 @@ class Carrying(Summaries):
             _, state = self.state_here(base, None)
             return Carry(state, base, sites)
         if base not in base.graph.unpacked and key[1:-1].isdigit():
-            for event in self.events(base.graph):
+            for event in self.events(base.graph, False):
                 if any(k[1:-1].isdigit() for k in event.partial.get(base, ())):
                     return Carry(ALIVE if event.keeps else FREED, base, sites)
         return None
@@ -514,14 +524,14 @@ class Carrying(Summaries):
         return out
 
     def trained_in(self, graph: Graph, callee: Node) -> bool:
-        for event in self.events(graph):
+        for event in self.events(graph, False):
             for node in event.evidence:
                 if node.kind == "call" and node.graph is graph and self.callee(node) is callee:
                     return True
         return False
 
 
-def local_parts(node: Node) -> list[Node]:
+def local_parts(node: Node, level: int = 0) -> list[Node]:
     """What an `elem` or `iter` node may be, looked for in its own function only."""
     out: list[Node] = []
     key = "[*]" if node.kind == "iter" else node.data
@@ -545,5 +555,5 @@ def local_parts(node: Node) -> list[Node]:
         elif kind in ("op", "call"):
             out.append(base)
         elif kind in ("elem", "iter"):
-            stack += [(n, depth + 1) for n in local_parts(base) if n is not base] if depth < 4 else []
+            stack += [(n, depth + 1) for n in local_parts(base, level + 1) if n is not base] if level < 3 else []
     return [n for n in out if n is not node and n is not NOTHING]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..program.model import Expr, Function, Module
     from ..program.program import Program
 
-TRAINING = ("backward", "training_step")
+TRAINING = (".backward(", "training_step(", "manual_backward(")
 EVALUATING = (".eval(",)
 CALLER_LEVELS = 2
 
@@ -97,7 +97,7 @@ class Graphs(Evaluations, Fates, Carrying):
         for _ in range(CALLER_LEVELS):
             above: list[Function] = []
             for f in level:
-                if f.name == "<module>" or not self.returns_matter(self.graph(f)):
+                if f.name == "<module>" or not self.gives_graph(f):
                     continue
                 for caller, _ in self.program.callers(f)[:8]:
                     if id(caller) not in out:
@@ -105,6 +105,11 @@ class Graphs(Evaluations, Fates, Carrying):
                         above.append(caller)
             level = above
         return list(out.values())
+
+    def gives_graph(self, f: Function) -> bool:
+        """Does a function return a value with a graph?"""
+        graph = self.graph(f)
+        return self.returns_matter(graph) and any(self.carry(r) for r in graph.returns)
 
     def kept(self) -> list[Kept]:
         """Every place that keeps a value with its graph, each once."""

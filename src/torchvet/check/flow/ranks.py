@@ -7,11 +7,11 @@ in another function) is no difference.
 
 from __future__ import annotations
 
-from ...findings import CERTAIN, ERROR, LIKELY, WARNING, Text
+from ...findings import CERTAIN, ERROR, LIKELY, POSSIBLE, WARNING, Text
 from .ranks_machine import Machine
 from .ranks_suspects import Suspects
 from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, leaves, varies
-from .traces import Op, Table, Trace, Walker, contains, every
+from .traces import Op, Table, Trace, Walker, conditions, contains, every, keys_in
 from .traces_compare import Comparison, Difference, steps_from
 
 TYPE_CHECKING = False
@@ -205,8 +205,14 @@ class Ranks:
         op, calls = step
         if d.kind == "missing" and (contains(item[2], op) or contains(item[3], op)):
             kind = "guarded"
+        if d.kind != "leaves" and self.answered(d, item, op):
+            return None
         out = Divergence(kind, op, (trace.module, pos, guard))
-        if kind == "leaves":
+        if d.kind == "quits":
+            left = d.against.data
+            if left is not None and left[1].module is trace.module:
+                out.exit = left[0][2]
+        elif kind == "leaves":
             exit_at = self.exit_of(item, mark.data[3], d)
             if exit_at is not None:
                 out.module, out.pos, out.exit = trace.module, exit_at, exit_at
@@ -218,7 +224,9 @@ class Ranks:
         if not ranks:
             return None
         out.origin = ranks[0][3]
-        out.sure = all(x[2] for x in ranks) and op.sure
+        out.sure = all(x[2] for x in ranks) and op.sure and exact(guard)
+        if op.group == "mesh" and not exact(guard):
+            return None  # members of a group that is not known
         out.chain = [(t.module, p, label) for t, p, label in calls[len(chain) :]] if calls[: len(chain)] == chain else [
             (t.module, p, label) for t, p, label in calls
         ]
@@ -229,9 +237,42 @@ class Ranks:
         out.rows = [(names[d.side], listed(mine)), (names[1 - d.side], listed(theirs))]
         if d.side == 1:
             out.rows.reverse()
-        if not out.sure:
+        whole = item[2] + item[3] if kind == "guarded" and item[0] == "if" else trace.items
+        unknown = conditions(whole, op) or 0
+        if not out.sure or unknown:
             out.severity, out.confidence = WARNING, LIKELY
+        if unknown > 1:
+            out.confidence = POSSIBLE
         return out
+
+    def answered(self, d: Difference, item: Item, op: Op) -> bool:
+        """Both ways of the guard run this collective, at least one of them under conditions or in loops that cannot be
+        compared: not decided, so nothing is said."""
+        if item[0] != "if":
+            return False
+        inside = [keys_in(item[2]), keys_in(item[3])]
+        if op.key in inside[0] and op.key in inside[1]:
+            return not (inside[0][op.key] and inside[1][op.key])
+        left = [any(x[0] == "exit" and x[1] != "raise" for x in every(b)) for b in (item[2], item[3])]
+        for n in (0, 1):
+            if left[n] and op.key in inside[n] and not inside[n][op.key]:
+                return not contains(item[2] + item[3], op) or self.comes(d.against, op.key)
+        return False
+
+    def comes(self, node: Node | None, key: str) -> bool:
+        """Whether a collective with this key lies ahead."""
+        seen: set[int] = set()
+        stack = [node]
+        while stack and len(seen) < 300:
+            n = stack.pop()
+            if n is None or n.id in seen or not n.steps:
+                continue
+            seen.add(n.id)
+            if n.kind == "op" and n.data[0].key == key:
+                return True
+            stack.append(n.next)
+            stack.append(n.other)
+        return False
 
     def step_of(self, node: Node, d: Difference) -> tuple[Op, Any] | None:
         if node.kind == "op":
@@ -252,8 +293,18 @@ class Ranks:
         return None
 
     def responsible(self, d: Difference) -> Node | None:
-        """The guard at which the two ranks took different ways, the latest one."""
+        """The guard at which the two ranks took different ways: the innermost around the step, else the latest one."""
         mine, theirs = d.marks
+        if d.node.kind == "op" and d.kind in ("missing", "order"):
+            op = d.node.data[0]
+            own, others = (mine, theirs) if d.side == 0 else (theirs, mine)
+            around = [m for m in own if m.data[0][0] == "if" and (contains(m.data[0][2], op) or contains(m.data[0][3], op))]
+            passed = {m.key: m.data[3] for m in reversed(others)}
+            for m in around:
+                if passed.get(m.key, m.data[3]) != m.data[3]:
+                    return m
+            if around:
+                return around[0]
         other = {m.key: m for m in reversed(theirs)}
         for m in mine:
             n = other.get(m.key)
@@ -274,11 +325,25 @@ class Ranks:
             if d.kind != "leaves":
                 index = 1 - index
             blocks = [blocks[index], blocks[1 - index]]
+            if d.kind == "leaves":
+                del blocks[1]
         for block in blocks:
             for x in every(block):
                 if x[0] == "exit" and x[1] != "raise":
                     return int(x[2])
         return None
+
+
+def exact(v: Value) -> bool:
+    """Whether a rank test is one against known numbers: `rank < active` and `rank in members` may mean any share of ranks."""
+    if v[0] != "op":
+        return True
+    if v[1] in ("in", "not in", "<", "<=", ">", ">=") and any(x[0] == "rank" for x in v[2:4]):
+        other = v[3] if v[2][0] == "rank" else v[2]
+        return other[0] in ("const", "size", "rank") or (
+            other[0] in ("list", "tuple") and all(x[0] in ("const", "size") for x in other[1])
+        )
+    return all(exact(x) for x in v[2:])
 
 
 def guard_axes(trace: Trace) -> set[Any]:
@@ -311,7 +376,7 @@ class Takes:
         group = op.group
         if group == "world":
             return True
-        if isinstance(group, tuple) and group[0] == "copy":
+        if group == "mesh" or (isinstance(group, tuple) and group[0] == "copy"):
             return bool(self.axis == "world")
         if isinstance(group, tuple) and group[0] == "ranks":
             return self.a.axes.get("world") in group[1] and self.b.axes.get("world") in group[1]

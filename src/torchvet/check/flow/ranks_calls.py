@@ -364,7 +364,7 @@ def value_of_row(f: Frame, row: Row, e: Expr, args: list[Value], keywords: dict[
     if kind in ("rank_source", "local_rank_source"):
         axis = ranks_expressions.axis_of(last)
         if row.group_arg and row.group_arg != "(world)":
-            group = group_of(f, row, args, keywords)
+            group = group_of(f, row, args, keywords, e)
             if group != "world":
                 axis = ("group", group)
         if last == "get_local_rank" and row.family == "device_mesh":
@@ -395,7 +395,7 @@ def value_of_row(f: Frame, row: Row, e: Expr, args: list[Value], keywords: dict[
         if last in ("size", "num_processes", "process_count") or (last.endswith("world_size") and "parallel" not in last):
             if "local" in last:
                 return ("size", "local")
-            group = group_of(f, row, args, keywords) if row.group_arg or args else "world"
+            group = group_of(f, row, args, keywords, e) if row.group_arg or args else "world"
             return ("size", "world") if group == "world" else ("sym", ("size", group))
         return ("sym", ("of", row.name))
     if kind == "group_source":
@@ -409,8 +409,11 @@ def value_of_row(f: Frame, row: Row, e: Expr, args: list[Value], keywords: dict[
     return UNKNOWN
 
 
-def group_of(f: Frame, row: Row, args: list[Value], keywords: dict[str, Value]) -> Any:
-    """The key of the process group that a call runs on: "world", an axis, ("ranks", ...), ("unknown", ...)."""
+def group_of(f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], e: Expr) -> Any:
+    """The key of the process group that a call runs on: "world", an axis, ("ranks", ...), ("mesh", ...); what is not known is
+    told apart by the expression that names it."""
+    if row.family == "dtensor":
+        return "mesh"
     if row.group_arg is None and row.family == "c10d":
         v = keywords.get("group", args[0] if args and row.kind == "uniform_source" else NONE)
     elif row.group_arg is None or row.group_arg == "(world)":
@@ -419,7 +422,20 @@ def group_of(f: Frame, row: Row, args: list[Value], keywords: dict[str, Value]) 
         v = keywords.get(row.group_arg, NONE)
         if v == NONE and isinstance(row.group_pos, int) and row.group_pos < len(args):
             v = args[row.group_pos]
-    return group_key(v)
+    known = group_key(v)
+    if known is not None or e[0] != "call":
+        return known if known is not None else ("unknown", v)
+    name = row.group_arg or "group"
+    written = next((x for k, x in e[4] if k == name), None)
+    if written is None and isinstance(row.group_pos, int) and row.group_pos < len(e[3]):
+        written = e[3][row.group_pos]
+    whole = dotted(written) if written is not None else None
+    if whole is None:
+        return ("unknown", f.module.path, e[1])
+    if v[0] == "sym" and v[1] is not None:
+        return ("named", v[1])
+    owner = f.function.owner.qualname if f.function.owner is not None and whole.startswith("self.") else f.function.qualname
+    return ("named", f.module.path, owner, whole)
 
 
 def group_key(v: Value) -> Any:
@@ -431,20 +447,20 @@ def group_key(v: Value) -> Any:
         return "world"
     if v[0] == "op" and v[1] == "sel":
         a, b = group_key(v[3]), group_key(v[4])
-        return a if a == b else ("unknown", v)
-    return ("unknown", v)
+        return a if a == b else None
+    return None
 
 
 def collective(
     f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], e: Expr, sure: bool, base: Value | None
 ) -> Value:
     """A collective call: an item, and what it makes uniform."""
-    if row.last.endswith("Store"):
+    if row.last.endswith("Store") or row.blocking == "maybe":
         return UNKNOWN
     switched = switched_off(row, keywords, base)
     if switched is None:
         return UNKNOWN
-    group = "world" if row.kind in ("group_create", "init") else group_of(f, row, args, keywords)
+    group = "world" if row.kind in ("group_create", "init") else group_of(f, row, args, keywords, e)
     name = row.last
     f.items.append(("op", Op(name, name, group, f.module, e[1], row, sure and switched, row.family)))
     if row.kind == "group_create":

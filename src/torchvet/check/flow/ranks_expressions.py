@@ -249,6 +249,8 @@ def folded(v: Value) -> Value:
         return compute(v[1], list(v[2:]))
     if v[0] == "op" and v[1] in ("is", "is not") and v[3] == ("const", None) and truth(v[2]) is True:
         return const(v[1] == "is not")
+    if v[0] == "op" and v[1] in ("==", "!=") and v[3][0] == "const" and v[2][0] in ("func", "closure", "class", "module"):
+        return const(v[1] == "!=")
     return v
 
 

@@ -345,7 +345,7 @@ class Machine:
     def interesting(self, v: Value) -> bool:
         kind = v[0]
         if kind == "const":
-            return v[1] is None or isinstance(v[1], bool) or v[1] in (0, -1)
+            return v[1] is None or isinstance(v[1], (bool, str)) or v[1] in (0, -1)
         if kind in FUNCTION_KINDS or kind in ("raw", "leader"):
             return True
         if v == REDUCED or varies(v):
@@ -761,7 +761,7 @@ class Machine:
             if row.family not in hosts and row.family not in ("tvref",):
                 continue
             cls = row.name.rpartition(".")[0].rpartition(".")[2].lower()
-            if name.count("_") >= 2 or name in OWN_NAMES:
+            if (name.count("_") >= 2 and cls != "trainer") or name in OWN_NAMES:
                 return row
             if called and (called == cls or cls.endswith(called) and len(called) >= 6):
                 return row

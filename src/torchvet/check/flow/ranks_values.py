@@ -283,6 +283,8 @@ def compare(name: str, a: Value, b: Value) -> Value:
                 return ("const", not inside)
     if a == b and a != UNKNOWN and a[0] != "op":
         return ("const", name in ("==", "<=", ">=", "is"))
+    if name in ("==", "!=") and b[0] == "const" and a[0] in ("func", "closure", "class", "module"):
+        return ("const", name == "!=")
     if name in ("is", "is not") and b == NONE and truth(a) is True:
         return ("const", name == "is not")
     return ("op", name, a, b)

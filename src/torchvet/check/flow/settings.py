@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .settings_conflicts import Conflicts
     from .settings_handles import Handles
     from .settings_samplers import Samplers
+    from .settings_use import Use
+    from .settings_workers import Workers
 
 __all__ = [
     "CONST",
@@ -143,7 +145,10 @@ class Settings:
         self._loaders: list[Loader] | None = None
         self._samplers: Samplers | None = None
         self._conflicts: Conflicts | None = None
+        self._use: Use | None = None
+        self._workers: Workers | None = None
         self._handles: Handles | None = None
+        self._trains: dict[int, bool] = {}
         self._by_call: dict[tuple[str, int], Loader] = {}
 
     # ------------------------------------------------------------------------------------------- constructions
@@ -270,6 +275,22 @@ class Settings:
         return self._handles
 
     @property
+    def in_workers(self) -> Workers:
+        if self._workers is None:
+            from .settings_workers import Workers
+
+            self._workers = Workers(self)
+        return self._workers
+
+    @property
+    def use(self) -> Use:
+        if self._use is None:
+            from .settings_use import Use
+
+            self._use = Use(self)
+        return self._use
+
+    @property
     def conflicts(self) -> Conflicts:
         if self._conflicts is None:
             from .settings_conflicts import Conflicts
@@ -369,6 +390,11 @@ class Settings:
                 inner = [x for x in self.iterated(callee[2], o.frame, depth + 1) if self.loader_of(x)]
             out += inner or [o]
         return out
+
+    def function_trains(self, f: Function) -> bool:
+        if id(f) not in self._trains:
+            self._trains[id(f)] = self.trains(self.program.body(f), f)
+        return self._trains[id(f)]
 
     def trains(self, block: Block, function: Function, depth: int = 0, seen: set[int] | None = None) -> bool:
         """Does running the block take an optimisation step: a backward, here or in what it calls?"""

@@ -131,7 +131,7 @@ class Conflicts:
 
     def needs_workers_in(self, loader: Loader, frame: Frame) -> Conflict | None:
         for name in ("persistent_workers", "prefetch_factor"):
-            values = loader.values(name, frame)
+            values = loader.values(name, frame) if loader.written(name) else []
             if not values or not all(self.demands(v) for v in values):
                 continue
             workers = loader.workers(frame)

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..program.model import Expr, Function, Module
     from ..program.program import Program
     from .settings_origins import Frame
 
 PARSES = frozenset(("parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"))
+
+NEAR = 60
+"""So many modules of one program are looked at."""
 
 
 class Option:
@@ -37,7 +42,9 @@ class Options:
         self.program = program
         self._modules: dict[str, dict[str, list[Option]]] = {}
         self._changed: dict[str, frozenset[tuple[str, str]]] = {}
-        self._importers: dict[str, list[Module]] = {}
+        self._importers: dict[str, list[Module]] | None = None
+        self._imported: dict[str, list[Module]] = {}
+        self._groups: dict[str, list[Module]] = {}
 
     def of_module(self, module: Module) -> dict[str, list[Option]]:
         """{destination: options} declared in a module."""
@@ -94,28 +101,53 @@ class Options:
                 return None
         return None
 
+    def group(self, module: Module) -> list[Module]:
+        """The modules of the programs that this module is part of: those that import it, and what those import."""
+        if module.path not in self._groups:
+            up = [module]
+            for m in up:
+                if len(up) > NEAR:
+                    break
+                up += [x for x in self.importers(m) if x not in up]
+            out = list(up)
+            for m in out:
+                if len(out) > NEAR:
+                    break
+                out += [x for x in self.imported(m) if x not in out]
+            self._groups[module.path] = out[: 2 * NEAR]
+        return self._groups[module.path]
+
     def imported(self, module: Module) -> list[Module]:
-        out = []
+        """Modules of the project that a module imports at its top level."""
+        if module.path not in self._imported:
+            paths = dict.fromkeys(self.imported_paths(module))
+            targets = [self.program.module(p) for p in list(paths)[:20]]
+            self._imported[module.path] = [m for m in targets if m is not None and m is not module]
+        return self._imported[module.path]
+
+    def imported_paths(self, module: Module) -> Iterator[str]:
         for bound in module.names.values():
             if bound[0] in ("from", "import"):
                 path = self.program.find(module.path, bound[1], bound[3] if bound[0] == "from" else 0)
-                if path is None and bound[0] == "from":
+                if bound[0] == "from" and (path is None or path.endswith("__init__.py")):
                     dotted = f"{bound[1]}.{bound[2]}" if bound[1] else bound[2]
-                    path = self.program.find(module.path, dotted, bound[3])
-                target = self.program.module(path) if path else None
-                if target and target is not module and target not in out:
-                    out.append(target)
-        return out[:20]
+                    path = self.program.find(module.path, dotted, bound[3]) or path
+                if path is not None:
+                    yield path
+        for dotted, level in module.stars:
+            path = self.program.find(module.path, dotted, level)
+            if path is not None:
+                yield path
 
     def importers(self, module: Module) -> list[Module]:
-        if module.path not in self._importers:
-            stem = module.path.rpartition("/")[2].removesuffix(".py")
-            self._importers[module.path] = [
-                m
-                for m in list(self.program.modules.values())
-                if m is not module and stem in (self.program.text(m.path) or "") and module in self.imported(m)
-            ]
-        return self._importers[module.path]
+        """Modules under check that import a module at their top level."""
+        if self._importers is None:
+            self._importers = {}
+            for m in list(self.program.modules.values()):
+                for path in dict.fromkeys(self.imported_paths(m)):
+                    if path != m.path:
+                        self._importers.setdefault(path, []).append(m)
+        return self._importers.get(module.path, [])
 
     def changed_attributes(self, module: Module) -> frozenset[tuple[str, str]]:
         """{(name, attribute)} of all `name.attribute = ...` statements of a module, `self.x = ...` left out."""

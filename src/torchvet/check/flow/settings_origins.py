@@ -378,6 +378,16 @@ class Origins:
 
     def entry(self, e: Expr, key: str, frame: Frame) -> list[Origin] | None:
         """The entry `key` of a dictionary expression; None when it has none or nothing is known."""
+        busy = (id(e), key, frame.key())
+        if busy in self._busy or len(self._busy) > DEPTH:
+            return None
+        self._busy.add(busy)
+        try:
+            return self._entry(e, key, frame)
+        finally:
+            self._busy.discard(busy)
+
+    def _entry(self, e: Expr, key: str, frame: Frame) -> list[Origin] | None:
         out: list[Origin] = []
         if e[0] == "name":
             out += self.entries_set_later(e, key, frame)

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from ..program.model import Expr, Function, Module, Stmt
     from .settings import Loader, Made, Settings
 
-NEAR = 60
-"""Modules of one program that are searched for loops and for set_epoch."""
-
 
 class Epochs:
     """A loop that trains from a sampler's loader again and again. `loop` is the loop over the loader, `outer` the loop
@@ -41,7 +38,8 @@ class Samplers:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.program = settings.program
-        self._groups: dict[str, list[Module]] = {}
+        self._loops: dict[str, list[tuple[Function, Stmt, Loader]]] = {}
+        self._generators: dict[str, list[Function]] = {}
 
     def stale(self) -> list[tuple[Made, Epochs]]:
         """Samplers that shuffle, are used for several epochs in training, and never learn the epoch."""
@@ -49,7 +47,7 @@ class Samplers:
         for made in self.settings.made("samplers"):
             if not self.needs_epoch(made):
                 continue
-            group = self.group(made.module)
+            group = self.settings.origins.options.group(made.module)
             found = self.epochs_of(made, group)
             if found is not None and not self.told(made, group):
                 out.append((made, found))
@@ -93,42 +91,40 @@ class Samplers:
         return out
 
     # --------------------------------------------------------------------------------------------- the loops
-    def group(self, module: Module) -> list[Module]:
-        """The modules of the programs that this module is part of: those that import it, and what those import."""
-        if module.path not in self._groups:
-            options = self.settings.origins.options
-            up = [module]
-            for m in up:
-                if len(up) > NEAR:
-                    break
-                up += [x for x in options.importers(m) if x not in up]
-            out = list(up)
-            for m in out:
-                if len(out) > NEAR:
-                    break
-                out += [x for x in options.imported(m) if x not in out]
-            self._groups[module.path] = out[: 2 * NEAR]
-        return self._groups[module.path]
-
     def epochs_of(self, made: Made, group: list[Module]) -> Epochs | None:
-        settings = self.settings
         for module in group:
-            text = self.program.text(module.path) or ""
-            if "for " not in text and "next(" not in text:
-                continue
-            for f in settings.functions(module):
-                for s in walk_block(self.program.body(f)):
-                    if s[0] != "for":
-                        continue
-                    loader = self.loader_over(s[3], Frame(f), made)
-                    if loader is not None:
-                        found = self.repeated(f, s, loader, made)
-                        if found is not None:
-                            return found
+            for f, loop, loader in self.loops(module):
+                if any(self.is_made(x, made) for x in self.samplers_of(loader)):
+                    found = self.repeated(f, loop, loader, made)
+                    if found is not None:
+                        return found
+            for f in self.generators(module):
                 found = self.restarted(f, made)
                 if found is not None:
                     return found
         return None
+
+    def loops(self, module: Module) -> list[tuple[Function, Stmt, Loader]]:
+        """Loops over loaders in functions that train (or hand batches on to something that cannot be seen into)."""
+        if module.path not in self._loops:
+            out: list[tuple[Function, Stmt, Loader]] = []
+            self._loops[module.path] = out
+            for f in self.settings.functions(module):
+                for s in walk_block(self.program.body(f)):
+                    if s[0] != "for" or s[3][0] not in ("name", "attr", "call", "sub"):
+                        continue
+                    if not self.settings.function_trains(f) and not hands_on(s):
+                        continue
+                    for o in self.settings.iterated(s[3], Frame(f)):
+                        loader = self.settings.loader_of(o)
+                        if loader is not None:
+                            out.append((f, s, loader))
+        return self._loops[module.path]
+
+    def generators(self, module: Module) -> list[Function]:
+        if module.path not in self._generators:
+            self._generators[module.path] = [f for f in self.settings.functions(module) if f.is_generator]
+        return self._generators[module.path]
 
     def loader_over(self, e: Expr, frame: Frame, made: Made) -> Loader | None:
         """The loader with this sampler that a `for` runs over."""
@@ -153,11 +149,7 @@ class Samplers:
         """A batch goes to a method that cannot be seen into, from a loader that drops its last batch: training."""
         if not any(v.kind == "const" and v.value is True for v in loader.values("drop_last")):
             return False
-        targets = set(names_bound(loop[2]))
-        for call in calls_in(loop[4]):
-            if call[2][0] == "attr" and any(a[0] == "name" and a[2] in targets for a in call[3]):
-                return True
-        return False
+        return hands_on(loop)
 
     def outer_loop(self, f: Function, pos: int, made: Made, depth: int = 0) -> tuple[Stmt, Function] | None:
         """The loop of epochs around a position, here or around the calls of the function."""
@@ -285,6 +277,14 @@ class Samplers:
             elif not self.settings.made_by(o, "samplers"):
                 return True
         return False
+
+
+def hands_on(loop: Stmt) -> bool:
+    """Is the batch an argument of a method?"""
+    targets = set(names_bound(loop[2]))
+    return any(
+        call[2][0] == "attr" and any(a[0] == "name" and a[2] in targets for a in call[3]) for call in calls_in(loop[4])
+    )
 
 
 def written(e: Expr) -> str | None:

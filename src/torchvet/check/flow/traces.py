@@ -18,6 +18,7 @@ follows an `if c: return` is shared by both ways, never copied, so thirty early 
 
 from __future__ import annotations
 
+from ... import knowledge
 from .ranks_values import NEGATED, UNKNOWN, at, parts, truth, varies
 
 TYPE_CHECKING = False
@@ -184,6 +185,60 @@ def contains(items: Items, op: Op, depth: int = 0) -> bool:
     return False
 
 
+def conditions(items: Items, op: Op, depth: int = 0) -> int | None:
+    """How many conditions that are not known stand before a collective inside the functions that are called (those of the
+    block itself are in sight and do not count); None when the block does not run it."""
+    best: int | None = None
+    for item in items:
+        kind = item[0]
+        found: int | None = None
+        if kind == "op" and item[1] is op:
+            return 0
+        if kind == "call" and depth < 24 and item[1].has_ops:
+            found = conditions(item[1].items, op, depth + 1)
+        else:
+            for block in blocks(item):
+                inner = conditions(block, op, depth)
+                chosen = kind == "if" and (depth or item[4] == item[5])
+                if inner is not None and chosen and not varies(item[1]) and not expected(item[1]):
+                    inner += 1
+                elif inner is not None and kind == "try" and depth and block is not item[1] and block is not item[4]:
+                    inner += 1
+                if inner is not None and (found is None or inner < found):
+                    found = inner
+        if found is not None and (best is None or found < best):
+            best = found
+    return best
+
+
+def expected(guard: Value) -> bool:
+    """A flag whose name says that the run is distributed."""
+    name = ""
+    if guard[0] == "bound":
+        name = guard[2]
+    elif guard[0] == "sym" and isinstance(guard[1], tuple):
+        name = str(guard[1][-1])
+    hinted = knowledge.identifier(name) if name else None
+    return hinted is not None and hinted[0] == "uniform_source"
+
+
+def keys_in(items: Items, depth: int = 0) -> dict[str, bool]:
+    """{key of a collective: whether it always runs} of a block, calls followed."""
+    out: dict[str, bool] = {}
+    for item in items:
+        kind = item[0]
+        if kind == "op":
+            out[item[1].key] = True
+        elif kind == "call" and depth < 12 and item[1].has_ops:
+            for key, always in keys_in(item[1].items, depth + 1).items():
+                out[key] = out.get(key, False) or always
+        else:
+            for block in blocks(item):
+                for key in keys_in(block, depth):
+                    out.setdefault(key, False)
+    return out
+
+
 def first_op(items: Items, chain: Any = (), depth: int = 0) -> tuple[Op, Any] | None:
     """The first collective of a block with the calls that lead to it ((module, pos, label)...)."""
     for item in every(items):
@@ -232,7 +287,6 @@ class Table:
         self.end = self.node("end", None, None, None)
         self.again = self.node("again", None, None, None)
         self.stop = self.node("raise", None, None, None)
-        self.quit = self.node("quit", None, None, None)
 
     def node(self, kind: str, key: Any, data: Any, following: Node | None, other: Node | None = None) -> Node:
         whole = (
@@ -308,7 +362,7 @@ class Walker:
         if kind == "call":
             return self.call(trace, item, after, exits, chain)
         if kind == "exit":
-            return self.leave(item, exits)
+            return self.leave(trace, item, exits)
         if kind == "loop":
             ended = self.block(trace, item[4], after, exits, chain)
             inner = Exits(exits.leave, exits.stop, after, table.again)
@@ -326,7 +380,7 @@ class Walker:
             return self.attempt(trace, item, after, exits, chain)
         return after  # a hole: the body of the `with` is built by its caller
 
-    def leave(self, item: Item, exits: Exits) -> Node:
+    def leave(self, trace: Trace, item: Item, exits: Exits) -> Node:
         how = item[1]
         if how == "return":
             return exits.leave
@@ -334,7 +388,9 @@ class Walker:
             return exits.turn or exits.leave
         if how == "continue":
             return exits.again or exits.leave
-        return self.table.quit if how == "quit" else exits.stop
+        if how == "quit":
+            return self.table.node("quit", None, (item, trace), None)
+        return exits.stop
 
     def call(self, trace: Trace, item: Item, after: Node, exits: Exits, chain: Any) -> Node:
         callee: Trace = item[1]
@@ -362,7 +418,7 @@ class Walker:
             after = self.block(trace, final, after, exits, chain)
             exits = Exits(
                 self.block(trace, final, exits.leave, exits, chain),
-                self.block(trace, final, exits.stop, exits, chain),
+                exits.stop,  # an exception ends the comparison, whatever its cleanup runs
                 exits.turn and self.block(trace, final, exits.turn, exits, chain),
                 exits.again and self.block(trace, final, exits.again, exits, chain),
             )

@@ -156,24 +156,28 @@ class Comparison:
             if self.body_steps(a):
                 self.note("trips", a, 0, ta, tb, b, a)
                 return
+        if a.data[0] is not b.data[0] and self.body_keys(a) == self.body_keys(b):
+            return  # two loops over what may be the same things, with the same collectives: not decided
         if a.other is not b.other:
             # inside the loop nothing is assumed: a turn's choices are not those of the next
             self.walk(a.other, b.other, {}, ta, tb, (*loops, (a, b)), depth + 1)  # type: ignore[arg-type]
 
     def apart(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """The two sides are out of step here: note it, and go on where they meet again."""
+        if "quit" in (a.kind, b.kind):
+            side = 0 if a.kind == "quit" else 1
+            leaver, rest = (a, b) if side == 0 else (b, a)
+            found = self.first(rest)
+            if found is None and loops:
+                found = self.first(loops[-1][1 - side].other, inside=loops[-1][1 - side]) or self.first(loops[-1][1 - side].next)
+            if found is not None:
+                self.note("quits", found, 1 - side, ta, tb, leaver, None)
+            return
         for side, one, other in ((0, a, b), (1, b, a)):
             if other.kind == "again" and one.kind not in ("op", "call", "loop", "again"):
                 # one side is through with this turn, the other has left the loop
                 self.leaves(one, side, assume, ta, tb, loops, depth)
                 return
-        if "quit" in (a.kind, b.kind):
-            side = 0 if a.kind == "quit" else 1
-            rest = b if side == 0 else a
-            found = self.first(rest)
-            if found is not None:
-                self.note("quits", found, 1 - side, ta, tb, a if side == 0 else b, None)
-            return
         best: tuple[int, int, Node] | None = None
         for side, one, other in ((0, a, b), (1, b, a)):
             skipped = 0
@@ -263,6 +267,23 @@ class Comparison:
             stack.append(n.next)
             stack.append(n.other)
         return False
+
+    def body_keys(self, loop: Node) -> set[Any]:
+        """The keys of all collectives in a loop's body."""
+        out = set()
+        seen = set()
+        stack = [loop.other]
+        after = loop.next
+        while stack:
+            n = stack.pop()
+            if n is None or n is after or n.id in seen or not n.steps:
+                continue
+            seen.add(n.id)
+            if n.kind in ("op", "call"):
+                out.add(n.key)
+            stack.append(n.next)
+            stack.append(n.other)
+        return out
 
     def first(self, node: Node | None, inside: Node | None = None) -> Node | None:
         """The nearest collective at or after a node (not behind the loop `inside`)."""

@@ -24,6 +24,7 @@ from .wrapping_models import (
     Model,
     apart,
 )  # fmt: skip
+from .wrapping_process import Processes
 from .wrapping_relevance import Relevance
 from .wrapping_trace import Trace
 
@@ -68,6 +69,7 @@ class Wrapping:
         self.options = options
         self.origins = Origins(program)
         self.relevance = Relevance(program)
+        self.processes = Processes(program, self.origins)
         self._traces: list[Trace] | None = None
 
     # ------------------------------------------------------------------------------------------------- traces
@@ -196,6 +198,8 @@ class Wrapping:
         out = []
         for order in self.orders(OPTIMIZER, WRAPPED):
             w = order.second
+            if '["params"]' in (self.program.text(order.first.function.module.path) or ""):
+                continue  # the program exchanges the parameters of an optimizer itself
             if w.family in ("fsdp2", "accelerate fsdp1") or (w.family == "fsdp1" and not self.keeps_parameters(w)):
                 out.append(order)
         return out

@@ -44,8 +44,8 @@ class Patterns:
 
 class Group:
     __slots__ = (
-        "anchored", "compiled", "dir_anchored", "dir_names", "dir_sources", "dir_suffixes", "names", "negated", "sources",
-        "suffixes",
+        "anchored", "compiled", "dir_anchored", "dir_names", "dir_sources", "dir_suffixes", "names", "negated",
+        "sources", "suffixes",
     )  # fmt: skip
 
     def __init__(self, negated: bool) -> None:

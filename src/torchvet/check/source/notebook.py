@@ -22,13 +22,16 @@ class Notebook:
 
     text    the source; magics are replaced by `pass`, cells in other languages by blank lines, so lines stay in step
     places  for each line of `text` (cell from 1, line in the cell from 1, line in the .ipynb file from 1)
+    broken  (line of `text`, SyntaxError) of each cell that Python cannot parse; blank lines stand in its place, because
+            Jupyter too compiles cell by cell, and a draft in one cell says nothing about the others
     """
 
-    __slots__ = ("places", "text")
+    __slots__ = ("broken", "places", "text")
 
     def __init__(self, text: str, places: list[tuple[int, int, int]]) -> None:
         self.text = text
         self.places = places
+        self.broken: list[tuple[int, SyntaxError]] = []
 
     def place(self, line: int) -> tuple[int, int, int]:
         """(cell, line in the cell, line in the .ipynb file) of a line of `text`, from 1; cells of every kind count."""
@@ -56,15 +59,38 @@ def load(data: bytes) -> Notebook:
     if not _is_python(root):
         return Notebook("", [])
     out: list[str] = []
+    starts: list[int] = []
     places: list[tuple[int, int, int]] = []
     for number, (kind, language, lines) in enumerate(cells, 1):
         if kind != "code" or language not in ("", *PYTHON_LANGUAGES):
             continue
         source = without_magics([line for line, _ in lines])
+        starts.append(len(out))
         for at, (line, (_, raw)) in enumerate(zip(source, lines), 1):
             out.append(line)
             places.append((number, at, raw))
-    return Notebook("\n".join(out) + "\n" if out else "", places)
+    book = Notebook("\n".join(out) + "\n" if out else "", places)
+    if _mistake(book.text) is not None:
+        for start, end in zip(starts, [*starts[1:], len(out)]):
+            mistake = _mistake("\n".join(out[start:end]) + "\n")
+            if mistake is not None:
+                book.broken.append((start + (mistake.lineno or 1), mistake))
+                out[start:end] = [""] * (end - start)
+        book.text = "\n".join(out) + "\n"
+    return book
+
+
+def _mistake(source: str) -> SyntaxError | None:
+    from warnings import catch_warnings
+
+    try:
+        with catch_warnings(record=True):  # a doubtful escape in somebody's string is no news of ours
+            compile(source, "<cell>", "exec", 0x400, dont_inherit=True)  # ast.PyCF_ONLY_AST
+    except SyntaxError as e:
+        return e
+    except (ValueError, RecursionError, MemoryError, OverflowError) as e:
+        return SyntaxError(str(e) or type(e).__name__)
+    return None
 
 
 def _is_python(root: dict[str, Any]) -> bool:

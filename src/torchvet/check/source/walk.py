@@ -24,6 +24,10 @@ NOTEBOOK = "notebook"
 KINDS = {"py": PYTHON, "ipynb": NOTEBOOK}
 """Kind of file by the last part of its name; other files are not reported by the walk."""
 
+TOO_LARGE = {PYTHON: 2 << 20, NOTEBOOK: 64 << 20}
+"""Bytes from which on a file is taken for generated: parsing takes 300 times its size of memory. A notebook holds
+pictures, of which nothing is parsed."""
+
 EXCLUDED = (
     "__pycache__", "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
     "*.egg-info",
@@ -44,7 +48,7 @@ class Walk:
     files     (relative path, absolute path, size in bytes, mtime in ns, kind) rows, sorted by relative path; paths
               are POSIX, relative to `root` ("../x.py" for what lies outside)
     problems  (path, Text): what should have been checked and could not be read
-    skipped   (path, Text): what is no file to read (a dead link, a FIFO, a device)
+    skipped   (path, Text): what is no file to read (a dead link, a FIFO, a device), and generated files of many MB
     roots     relative folders that hold .git, pyproject.toml, setup.py, setup.cfg or requirements*.txt ("" is `root`)
     """
 
@@ -168,7 +172,10 @@ class _Walker:
             self.out.skipped.append((relative, _special()))
         else:
             kind = KINDS.get(name.rpartition(".")[2]) or _kind_by_first_line(path) or PYTHON
-            self.rows[path] = (relative, path, status.st_size, status.st_mtime_ns, kind)
+            if status.st_size > TOO_LARGE[kind]:
+                self.out.skipped.append((relative, _too_large()))
+            else:
+                self.rows[path] = (relative, path, status.st_size, status.st_mtime_ns, kind)
 
     def _excluded_somewhere(self, relative: str, directory: bool) -> bool:
         parts = relative.split("/")
@@ -261,6 +268,9 @@ class _Walker:
                         if name[:2] == "._":  # what macOS writes beside a file on foreign disks: not text
                             continue
                         status = entry.stat()
+                        if status.st_size > TOO_LARGE[kind]:
+                            self.out.skipped.append((path, _too_large()))
+                            continue
                         row = (path, base + name, status.st_size, status.st_mtime_ns, kind)
                         if entry.is_symlink():
                             self.linked.append(row)
@@ -368,6 +378,10 @@ def read(path: str, limit: int = -1) -> bytes:
 
 def _dead_link() -> Text:
     return Text("is a link that leads nowhere", "是指向不存在目标的链接")
+
+
+def _too_large() -> Text:
+    return Text("is too large to be written by hand", "文件过大，不像是手写的")
 
 
 def _special() -> Text:

@@ -37,6 +37,9 @@ FORKED = (
 )  # fmt: skip
 """What does not survive the fork into a loader's worker when a dataset holds it."""
 
+IMPORTS = 8000
+"""Bytes at the top of a file in which imports stand."""
+
 LOOP_GOES_ON = (b":", b")", b",", b"(", b"]", b"[")
 """What follows the name of a loader where a loop goes over it."""
 
@@ -63,12 +66,12 @@ def admit(data: bytes) -> bool:
 
 
 def _subject(data: bytes) -> bool:
-    # each `in` costs 0.3 ms per MB: 20 of them are the price of the gate
+    # each `in` costs 0.3 ms per MB: the dozen over the whole file is the price of the gate
     if b"backward(" in data and _in_code(data, b"backward("):
         return True
     if b".eval()" in data and _in_code(data, b".eval()") and (_loops_over_data(data) or b".step(" in data):
         return True
-    if b"training_step" in data or b"wait_for_everyone" in data:
+    if b"training_step" in data:
         return True
     # the licence text at the top of a file says "distributed on an AS IS basis"
     licence = data.find(b"istributed on an", 0, 3000)
@@ -80,21 +83,35 @@ def _subject(data: bytes) -> bool:
         return True
     if b"oader" in data and (b"DataLoader(" in data or _loops_over_loader(data)):
         return True
-    if b"main_process" in data or b"global_zero" in data:
+    if b"main_process" in data:
         return True
-    if b"__getitem__" in data and b"ataset" in data:
-        for word in FORKED:
-            if word in data:
-                return True
     if b"register_forward" in data and b"_hook(" in data:
         return True
-    if (b"criterion(" in data or b"loss_fn(" in data) and _loops_over_data(data):
+    if b"criterion(" in data and _loops_over_data(data):
         return True
     if b"if self.training:" in data and _keeps_statistics(data):
         return True
-    if b"@lru_cache" in data and _caches_tensors(data):
+    return b".step(a" in data or _subject_of_import(data)
+
+
+def _subject_of_import(data: bytes) -> bool:
+    """Subjects of special libraries, which are imported at the top of a file."""
+    head = data[:IMPORTS]
+    if b"ccelerat" in head and b"wait_for_everyone" in data:
         return True
-    return b"load_inline(" in data or b"RawKernel(" in data or b"cudaMalloc" in data or b".step(a" in data
+    if b"ightning" in head and b"global_zero" in data:
+        return True
+    if b"ataset" in head and b"__getitem__" in data:
+        for word in FORKED:
+            if word in data:
+                return True
+    if b"lru_cache" in head and _caches_tensors(data):
+        return True
+    if b"cpp_extension" in head and b"load_inline" in data:
+        return True
+    return (b"cupy" in head and b"RawKernel(" in data) or (
+        (b"ctypes" in head or b"cuda" in head) and b"cudaMalloc" in data
+    )
 
 
 _compiled: list[Pattern[bytes]] = []
@@ -118,7 +135,7 @@ def _patterns() -> list[Pattern[bytes]]:
             )
         )
         _compiled.append(compile(rb"self\.\w+(?: *[-+*]?= |\.(?:data\.)?(?:mul_|copy_|lerp_|add_)\()"))
-        _compiled.append(compile(rb"torch\.(?:tensor|zeros|ones|empty|arange|rand|full|eye)|\.cuda\("))
+        _compiled.append(compile(rb"torch\.(?:tensor|zeros|ones|empty|arange|randn?|full|eye)\("))
     return _compiled
 
 
@@ -182,10 +199,9 @@ def _caches_tensors(data: bytes) -> bool:
         head = data.find(b"def ", at)
         if head < 0:
             return False
-        if b"(self" in data[head : head + 80]:
-            return True
-        end = data.find(b"\ndef ", head, head + 1500)
-        if _patterns()[3].search(data, head, end if end >= 0 else head + 1500):
+        end = data.find(b"def ", head + 4, head + 1500)
+        body = data[head : end if end >= 0 else head + 1500]
+        if (b"(self" in body[:80] and b"orch." in body) or _patterns()[3].search(body):
             return True
         at = data.find(b"@lru_cache", head)
     return False

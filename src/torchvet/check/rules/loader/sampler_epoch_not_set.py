@@ -77,4 +77,3 @@ def fix_of(project: Project, sampler: object, epochs: object) -> Fix | None:
         [Edit(line, column, line, column, text)],
         safe=False,
     )
-

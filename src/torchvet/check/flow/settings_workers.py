@@ -1,0 +1,219 @@
+"""What happens inside loader workers, and to the tensors that they send."""
+
+from __future__ import annotations
+
+from ... import knowledge
+from ..program.model import calls_in, expressions_of, target_names, walk_block, walk_expr
+from ..program.program import callee_name
+from .settings_numbers import AT_MOST, CPUS
+from .settings_origins import Frame
+from .wrapping_device import device_kind
+from .wrapping_process import tests_around
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..program.model import Expr, Function, Module, Stmt
+    from .settings import Loader, Settings
+
+
+class Found:
+    """A call (or statement) that matters for a loader, and its function."""
+
+    __slots__ = ("e", "function", "loader", "name")
+
+    def __init__(self, e: Expr, function: Function, loader: Loader, name: str = "") -> None:
+        self.e = e
+        self.function = function
+        self.loader = loader
+        self.name = name
+
+    @property
+    def pos(self) -> int:
+        return self.e[1]  # type: ignore[no-any-return]
+
+
+class Workers:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.program = settings.program
+
+    def surely(self, loader: Loader) -> bool:
+        """Does the loader have workers, at least with one of its known settings?"""
+        return any(v.kind in (CPUS, AT_MOST) or (v.is_number and v.value > 0) for v in loader.workers())
+
+    # -------------------------------------------------------------------------------------------- GPU in workers
+    def on_gpu(self) -> list[Found]:
+        """Tensors that a dataset or a collate function makes on the GPU inside a worker."""
+        out: dict[tuple[str, int], Found] = {}
+        for loader in self.settings.loaders():
+            if not self.surely(loader) or self.spawned(loader):
+                continue
+            for f in self.inside(loader):
+                for call in self.program.calls(f):
+                    if self.puts_on_gpu(call, f):
+                        out.setdefault((f.module.path, call[1]), Found(call, f, loader))
+                        break
+        return [x for _, x in sorted(out.items()) if x.function.module.path not in self.program.loaded_on_demand]
+
+    def spawned(self, loader: Loader) -> bool:
+        """A process that is spawned, not forked, may use CUDA."""
+        if loader.argument("multiprocessing_context") is not None:
+            return True
+        return "set_start_method" in (self.program.text(loader.module.path) or "")
+
+    def inside(self, loader: Loader) -> list[Function]:
+        """Functions that run in the workers: item access of the dataset, the collate function, what they call."""
+        handles = self.settings.handles
+        out: list[Function] = []
+        for cls in handles.dataset_classes(loader):
+            out += handles.reached(cls, ["__getitem__", "__getitems__", "__iter__"])
+        for o in loader.origins("collate_fn"):
+            scope = self.settings.origins.scope(o.frame)
+            if o.e[0] in ("name", "attr", "unknown"):
+                continue
+            out += self.callables(o.e, scope)
+        found = loader.argument("collate_fn")
+        if found is not None:
+            out += self.callables(found[0], self.settings.origins.scope(found[1]))
+        return list(dict.fromkeys(out))
+
+    def callables(self, e: Expr, scope: object) -> list[Function]:
+        out = []
+        for x in self.program.entities(e, scope):  # type: ignore[arg-type]
+            while x and x[0] == "partial":
+                x = x[1]
+            if x and x[0] in ("func", "method"):
+                out.append(x[1])
+            elif x and x[0] == "inst":
+                m = self.program.method(x[1], "__call__")
+                if m is not None:
+                    out.append(m)
+        return out
+
+    def puts_on_gpu(self, call: Expr, f: Function) -> bool:
+        callee = call[2]
+        if callee[0] != "attr":
+            return False
+        if callee[3] == "cuda":
+            return not self.switched(call, f)
+        frame = Frame(f)
+        if callee[3] == "to" and call[3]:
+            return self.known_gpu(call[3][0], frame)
+        name = self.program.qualified(callee, self.program.scope(f)) or ""
+        if name.startswith("torch.") and name.count(".") == 1:
+            return any(k == "device" and self.known_gpu(v, frame) for k, v in call[4])
+        return False
+
+    def switched(self, call: Expr, f: Function) -> bool:
+        """Under a test that is not about CUDA being there: a switch that may be off where workers are used."""
+        for test in tests_around(self.program.body(f), call[1]):
+            if not any(x[0] == "attr" and x[3] == "is_available" for x in walk_expr(test)):
+                return True
+        return False
+
+    def known_gpu(self, e: Expr, frame: Frame) -> bool:
+        """The device is known to be a GPU, at least where one is there; a name alone says nothing."""
+        ends = self.settings.origins.of(e, frame)
+        return any(
+            o.e[0] in ("const", "call") and device_kind(o.e, o.frame, self.settings.origins) == "gpu" for o in ends
+        )
+
+    # --------------------------------------------------------------------------------------------- held batches
+    def held(self) -> list[Found]:
+        """Tensors of a batch that a list keeps as they came from the worker: each holds a piece of shared memory and a
+        file descriptor."""
+        out: dict[tuple[str, int], Found] = {}
+        near: dict[str, Module] = {}
+        for loader in self.settings.loaders():
+            if self.surely(loader) and not self.copied(loader):
+                near.update((m.path, m) for m in self.settings.origins.options.group(loader.module))
+        for module in near.values():
+            text = self.program.text(module.path) or ""
+            if module.path in self.program.loaded_on_demand or ".append(" not in text or "for " not in text:
+                continue
+            if "set_sharing_strategy" in text:
+                continue
+            for f in self.settings.functions(module):
+                for s in walk_block(self.program.body(f)):
+                    if s[0] == "for" and any(callee_name(c) == "append" for c in calls_in(s[4])):
+                        for found in self.held_in(s, f):
+                            out.setdefault((module.path, found.pos), found)
+        return [x for _, x in sorted(out.items())]
+
+    def held_in(self, loop: Stmt, f: Function) -> Iterator[Found]:
+        kept = [
+            c for c in calls_in(loop[4]) if callee_name(c) == "append" and c[2][0] == "attr" and c[2][2][0] == "name"
+        ]
+        raw = raw_names(loop) if kept else set()
+        kept = [c for c in kept if len(c[3]) == 1 and is_raw(c[3][0], raw) and self.outlives(c[2][2][2], loop, f)]
+        if not kept:
+            return
+        loader = self.loader_of(loop[3], f)
+        if loader is None or not self.surely(loader) or self.copied(loader):
+            return
+        for c in kept:
+            yield Found(c, f, loader, c[2][2][2])
+
+    def outlives(self, name: str, loop: Stmt, f: Function) -> bool:
+        """Is the list made before the loop and not emptied inside it?"""
+        for s in walk_block(loop[4]):
+            targets = s[2] if s[0] == "assign" else ()
+            if any(n == name for t in targets for n in target_names(t)):
+                return False
+            for e in expressions_of(s):
+                for x in walk_expr(e):
+                    if x[0] != "call" or x[2][0] != "attr" or x[2][3] not in knowledge.graph("clearing_methods"):
+                        continue
+                    if x[2][2][0] == "name" and x[2][2][2] == name:
+                        return False
+        return any(
+            s[0] == "assign" and s[1] < loop[1] and any(n == name for t in s[2] for n in target_names(t))
+            for s in walk_block(self.program.body(f))
+        )
+
+    def loader_of(self, e: Expr, f: Function) -> Loader | None:
+        found = [self.settings.loader_of(o) for o in self.settings.iterated(e, Frame(f))]
+        return found[0] if found and all(found) else None
+
+    def copied(self, loader: Loader) -> bool:
+        """Pinned batches are copies: the pin thread lets go of the shared memory. Batches of a collate function that is
+        not known may be anything."""
+        if loader.argument("pin_memory") is not None:
+            values = loader.values("pin_memory")
+            if not values or any(v.kind != "const" or v.value for v in values):
+                return True
+        return loader.argument("collate_fn") is not None
+
+
+def raw_names(loop: Stmt) -> set[str]:
+    """Names of the batch and of parts of it, as long as nothing else is assigned to them."""
+    target = loop[2]
+    if loop[3][0] == "call" and callee_name(loop[3]) == "enumerate" and target[0] == "tuple" and len(target[2]) == 2:
+        target = target[2][1]
+    raw = set(target_names(target))
+    lost: set[str] = set()
+    for s in walk_block(loop[4]):
+        if s[0] == "assign":
+            for t in s[2]:
+                names = set(target_names(t))
+                if is_raw(s[3], raw - lost) and s[3][0] in ("name", "sub", "attr"):
+                    raw |= names
+                else:
+                    lost |= names
+        elif s[0] in ("aug", "for", "with"):
+            for t in (s[3],) if s[0] == "aug" else (s[2],) if s[0] == "for" else [x for _, x in s[2] if x]:
+                lost.update(target_names(t))
+    return raw - lost
+
+
+def is_raw(e: Expr, raw: set[str]) -> bool:
+    """The batch, an entry of it, or a view of one."""
+    if e[0] == "name":
+        return e[2] in raw
+    if e[0] == "sub":
+        return e[3][0] == "const" and is_raw(e[2], raw)
+    if e[0] == "call" and e[2][0] == "attr" and not e[4]:
+        return e[2][3] in knowledge.loader("view_methods") and is_raw(e[2][2], raw)
+    return False

@@ -1,0 +1,269 @@
+"""One process for each GPU: which device a process chooses, and what it loads onto which."""
+
+from __future__ import annotations
+
+from ... import knowledge
+from ..program.model import blocks_of, expressions_of, target_names, walk_block, walk_expr
+from ..program.program import callee_name
+from .settings_origins import Frame, Origins, functions_naming
+from .settings_reach import contains
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..program.model import Block, Expr, Function, Module
+    from ..program.program import Program
+
+RANK_WORDS = ("rank", "main_process", "is_main", "master", "is_primary")
+
+
+class Site:
+    """A call and where it stands; `other` is a second place that matters for it (with its function), or None."""
+
+    __slots__ = ("call", "function", "other", "other_function")
+
+    def __init__(
+        self, call: Expr, function: Function, other: Expr | None = None, other_function: Function | None = None
+    ) -> None:
+        self.call = call
+        self.function = function
+        self.other = other
+        self.other_function = other_function
+
+    @property
+    def module(self) -> Module:
+        return self.function.module
+
+    @property
+    def pos(self) -> int:
+        return self.call[1]  # type: ignore[no-any-return]
+
+
+class Processes:
+    def __init__(self, program: Program, origins: Origins) -> None:
+        self.program = program
+        self.origins = origins
+        self._distributed: dict[str, bool] = {}
+
+    def calls_of(self, names: set[str], modules: list[Module] | None = None) -> Iterator[tuple[Expr, Function, str]]:
+        """Calls of these outside functions in the admitted modules (or in the given ones)."""
+        lasts = {n.rpartition(".")[2] for n in names}
+        for module in list(self.program.modules.values()) if modules is None else modules:
+            text = self.program.text(module.path) or ""
+            if modules is None and module.path in self.program.loaded_on_demand:
+                continue
+            here = {n for n in lasts if n in text}
+            here |= {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
+            if not here:
+                continue
+            for f in functions_naming(self.program, module, here):
+                for call in self.program.calls(f):
+                    if callee_name(call) in here:
+                        name = self.name(call, f)
+                        if name in names:
+                            yield call, f, name
+
+    def name(self, call: Expr, f: Function) -> str:
+        for x in self.program.entities(call[2], self.program.scope(f)):
+            while x and x[0] == "partial":
+                x = x[1]
+            if x and x[0] == "ext":
+                return str(x[1])
+        return ""
+
+    # ------------------------------------------------------------------------------------------------- loading
+    def loads(self) -> list[Site]:
+        """`torch.load` without map_location whose result becomes the state of a model or optimizer, in a program of
+        several processes: every rank restores the tensors on the GPU that they were saved from."""
+        out = []
+        for call, f, _ in self.calls_of({"torch.load"}):
+            if len(call[3]) > 1 or any(k is None or k == "map_location" for k, _ in call[4]):
+                continue
+            if any(a[0] == "star" for a in call[3]):
+                continue
+            use = self.state_use(call, f)
+            if use is None or self.rank_guarded(f, call[1]) or self.on_cpu(f):
+                continue
+            if self.distributed(f):
+                out.append(Site(call, f, use, f))
+        return out
+
+    def state_use(self, call: Expr, f: Function) -> Expr | None:
+        """The `load_state_dict` call that the loaded value reaches, by names of the same function."""
+        held: set[str] = set()
+        for s in walk_block(self.program.body(f)):
+            expressions = expressions_of(s)
+            if not any(x is call or (x[0] == "name" and x[2] in held) for e in expressions for x in walk_expr(e)):
+                continue
+            for e in expressions:
+                for x in walk_expr(e):
+                    if self.restores(x) and self.takes(x[3][0], call, held):
+                        return x
+            if s[0] == "assign" and self.takes(s[3], call, held):
+                for t in s[2]:
+                    held.update(target_names(t))
+        return None
+
+    def restores(self, e: Expr) -> bool:
+        """A `load_state_dict` of something with tensors: schedulers and scalers keep numbers."""
+        if e[0] != "call" or callee_name(e) != "load_state_dict" or not e[3] or e[2][0] != "attr":
+            return False
+        receiver = str(e[2][2][-1]).lower() if e[2][2][0] in ("name", "attr") else ""
+        return not any(w in receiver for w in ("sched", "scaler", "warmup"))
+
+    def takes(self, e: Expr, call: Expr, held: set[str]) -> bool:
+        """Is the expression the loaded value, an entry of it, or a dictionary made from it?"""
+        while e[0] in ("sub", "attr") or (e[0] == "call" and e[2][0] == "attr" and e is not call):
+            e = e[2] if e[0] != "call" else e[2][2]
+        if e[0] == "comp":
+            return any(self.takes(g[1], call, held) for g in e[4])
+        return e is call or bool(e[0] == "name" and e[2] in held)
+
+    def rank_guarded(self, f: Function, pos: int) -> bool:
+        """Does a test of the rank stand around the position? (`local_rank != -1` only asks whether there are ranks.)"""
+        for test in tests_around(self.program.body(f), pos):
+            words = {str(x[-1]).lower() for x in walk_expr(test) if x[0] in ("name", "attr")}
+            says = any(w in word for word in words for w in RANK_WORDS)
+            constants = [x[2] for x in walk_expr(test) if x[0] == "const"]
+            negative = -1 in constants or any(x[0] == "unary" and x[2] == "-" for x in walk_expr(test))
+            if says and not negative:
+                return True
+            if any("gpu" in w or "device" in w for w in words) and None in constants:
+                return True  # `if args.gpu is None`: the form for one process
+        return False
+
+    def on_cpu(self, f: Function) -> bool:
+        """Nothing in the file names a GPU."""
+        text = self.program.text(f.module.path) or ""
+        return not any(w in text for w in ("cuda", "gpu", "device", "nccl"))
+
+    def distributed(self, f: Function) -> bool:
+        """Does the function's module, or a module that calls it, wrap with DDP or start a process group on GPUs?"""
+        seen: list[Function] = [f]
+        for g in seen:
+            if len(seen) > 12:
+                break
+            if self.module_distributed(g.module):
+                return True
+            seen += [c for c, _ in self.program.callers(g)[:6] if c not in seen]
+        return any(self.module_distributed(g.module) for g in seen)
+
+    def module_distributed(self, module: Module) -> bool:
+        if module.path not in self._distributed:
+            wrappers = {
+                n
+                for n in knowledge.names("wraps_model")
+                if (row := knowledge.api(n)) and row.family == "ddp" and row.result != "dp_module"
+            }
+            backends = [self.backend(call, f) for call, f, _ in self.calls_of(INIT, [module])]
+            if backends:
+                self._distributed[module.path] = any(b != "cpu" for b in backends)
+            else:
+                self._distributed[module.path] = any(True for _ in self.calls_of(wrappers, [module]))
+        return self._distributed[module.path]
+
+    def backend(self, call: Expr, f: Function) -> str:
+        """ "gpu" or "cpu" of `init_process_group`; "" when it cannot be seen."""
+        given = call[3][0] if call[3] else next((v for k, v in call[4] if k == "backend"), None)
+        if given is None:
+            return ""
+        kinds = set()
+        for o in self.origins.of(given, Frame(f)):
+            if o.e[0] == "const" and isinstance(o.e[2], str):
+                kinds.add("gpu" if any(b in o.e[2] for b in ("nccl", "xccl", "hccl")) else "cpu")
+            else:
+                kinds.add("")
+        return kinds.pop() if len(kinds) == 1 else "gpu" if "gpu" in kinds else ""
+
+    # ------------------------------------------------------------------------------------------ the own device
+    def unset_devices(self) -> list[Site]:
+        """`init_process_group("nccl")` in a program that puts its model on the GPU of the local rank and never makes
+        that GPU the current one."""
+        out = []
+        for call, f, _ in self.calls_of(INIT):
+            if self.backend(call, f) != "gpu" or any(k in ("device_id", None) for k, _ in call[4]):
+                continue
+            group = self.origins.options.group(f.module)
+            texts = [self.program.text(m.path) or "" for m in group]
+            if any(w in t for t in texts for w in knowledge.loader("device_words")):
+                continue
+            other = self.per_gpu(group)
+            if other is not None:
+                out.append(Site(call, f, *other))
+        return out
+
+    def per_gpu(self, group: list[Module]) -> tuple[Expr, Function] | None:
+        """A DDP wrap with `device_ids` of one device."""
+        for call, f, _ in self.calls_of({"torch.nn.parallel.DistributedDataParallel"}, group):
+            for k, v in call[4]:
+                if k == "device_ids" and any(o.e[0] == "list" and o.e[2] for o in self.origins.of(v, Frame(f))):
+                    return call, f
+        return None
+
+    def global_ranks(self) -> list[Site]:
+        """A device chosen by the rank in the whole job instead of the rank on the node."""
+        out = []
+        setters = set(knowledge.loader("device_setters"))
+        for call, f, name in self.calls_of(setters | {"torch.nn.parallel.DistributedDataParallel"}):
+            if name in setters:
+                given = call[3][:1]
+            else:
+                given = tuple(x for k, v in call[4] if k == "device_ids" and v[0] == "list" for x in v[2][:1])
+            for e in given:
+                source = self.global_rank(e, f)
+                if source is not None and not self.one_node(f.module):
+                    out.append(Site(call, f, source, f))
+        return out
+
+    def global_rank(self, e: Expr, f: Function) -> Expr | None:
+        """The call or variable that gives the global rank, when the expression can be nothing else."""
+        ends = self.origins.of(e, Frame(f))
+        if not ends:
+            return None
+        for o in ends:
+            if o.e[0] != "call":
+                return None
+            name = self.origins.program.qualified(o.e[2], self.origins.scope(o.frame)) or ""
+            if name == "builtins.int" and o.e[3]:
+                name = "env:" + environment_of(o.e[3][0])
+            elif o.e[3] or o.e[4]:
+                return None  # the rank in a group
+            if name not in knowledge.loader("global_ranks"):
+                return None
+        return ends[0].e if ends[0].frame.function is f else e
+
+    def one_node(self, module: Module) -> bool:
+        """Does the program say that it runs on one machine?"""
+        for m in self.origins.options.group(module):
+            text = self.program.text(m.path) or ""
+            if "localhost" in text or "127.0.0.1" in text or "--standalone" in text:
+                return True
+        return False
+
+
+INIT = {"torch.distributed.init_process_group"}
+
+
+def environment_of(e: Expr) -> str:
+    """The variable that `os.environ["X"]`, `os.environ.get("X")` or `os.getenv("X")` reads."""
+    if e[0] == "sub" and e[2][0] == "attr" and e[2][3] == "environ" and e[3][0] == "const":
+        return str(e[3][2])
+    if e[0] == "call" and callee_name(e) in ("get", "getenv") and e[3] and e[3][0][0] == "const":
+        return str(e[3][0][2])
+    return ""
+
+
+def tests_around(block: Block, pos: int) -> list[Expr]:
+    """Tests of the `if` and `while` statements around a position, outermost first."""
+    for s in block:
+        if contains(s[1], pos) and s[0] not in ("def", "class"):
+            out: list[Any] = [s[2]] if s[0] in ("if", "while") else []
+            for b in blocks_of(s):
+                out += tests_around(b, pos)
+            return out
+    return []
+
+
+__all__ = ["Processes", "Site"]

@@ -1,0 +1,48 @@
+"""A process for each GPU that never makes its GPU the current one."""
+
+from __future__ import annotations
+
+from .._api import WARNING, Rule, Text, note_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...findings import Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV304",
+    name="device-not-set",
+    severity=WARNING,
+    since="0.1",
+    summary=Text("one process for each GPU without set_device", "每块 GPU 一个进程却没有 set_device"),
+)
+
+
+@RULE.check
+def check(project: Project) -> Iterator[Finding]:
+    for site in project.wrapping.processes.unset_devices():
+        notes = []
+        if site.other is not None and site.other_function is not None:
+            where = site.other_function.module
+            notes.append(
+                note_at(
+                    project, where, site.other[1], Text("each rank has its GPU here", "每个 rank 在此使用自己的 GPU")
+                )
+            )
+        yield RULE.at(
+            project,
+            site.module,
+            site.pos,
+            Text(
+                "the current device of every rank stays GPU 0: nothing calls set_device",
+                "每个 rank 的当前设备仍是 0 号 GPU：没有调用 set_device",
+            ),
+            function=site.function,
+            help=Text(
+                'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before, or pass device_id=',
+                '先调用 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))，或传入 device_id=',
+            ),
+            notes=notes,
+        )
