@@ -8,6 +8,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 PINS = (
@@ -32,13 +33,8 @@ def unpacked(pin: str) -> Path | None:
         return folder
     with tempfile.TemporaryDirectory() as name:
         r = None
-        # the wheel as another platform would get it, else the source archive
-        for choice in (
-            ("--only-binary", ":all:"),
-            ("--only-binary", ":all:", "--platform", "any", "--python-version", "3.11", "--implementation", "py"),
-            ("--no-binary", ":all:"),
-        ):
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps"]
+        for python, choice in ways():
+            pip = [python, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps"]
             r = subprocess.run([*pip, *choice, "-d", name, pin], capture_output=True, text=True)
             if r.returncode == 0:
                 break
@@ -50,6 +46,23 @@ def unpacked(pin: str) -> Path | None:
         unpack(archives[0], folder)
     (folder / ".complete").touch()
     return folder
+
+
+def ways() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(Python whose pip to ask, options), from the plain wheel to what only an old pip still accepts."""
+    wheel = ("--only-binary", ":all:")
+    yield sys.executable, wheel
+    # a wheel that does not admit to run on this Python
+    elsewhere = (*wheel, "--platform", "any", "--python-version", "3.11", "--implementation", "py")
+    yield sys.executable, elsewhere
+    # metadata that pip 24.1 and later refuse (catalyst 22.4)
+    old = cache() / "pip-24.0"
+    python = old / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(old)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "pip==24.0"], check=True)
+    yield str(python), elsewhere
+    yield sys.executable, ("--no-binary", ":all:")
 
 
 def unpack(archive: Path, folder: Path) -> None:

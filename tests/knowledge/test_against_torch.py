@@ -9,6 +9,8 @@ import pytest
 from torchvet import knowledge
 
 torch = pytest.importorskip("torch")
+# every function is called with arguments that may not suit it
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
 
 
 def carrying(*shape):

@@ -1,8 +1,9 @@
 """Read the programs and expectations out of a rule's page.
 
 Under each heading, fenced blocks form programs: a line `` `name.py`: `` before a block names its file (any language then);
-a `python` block without a name is `train.py`, a `toml` block without a name is the configuration `torchvet.toml`. When a
-file name comes a second time under a heading, a new program begins. Blocks of other languages without a name are prose.
+a `python` block without a name is `train.py`. A `toml` block without a name is the configuration of the program that
+follows it under the heading, or, when none follows, of the one before. When a file name comes a second time under a
+heading, a new program begins. Blocks of other languages without a name are prose.
 
 On a line of a block:
 
@@ -17,7 +18,7 @@ import re
 
 EXPECTED = re.compile(r"(?:#|//)\s*(todo-ok|todo-error|todo-warning|todo-note|error|warning|note):\s*\[([a-z0-9-]+)\]")
 NAMED = re.compile(r"^`([^`\s]+)`\s*[:：]\s*$")
-DEFAULT_NAMES = {"python": "train.py", "py": "train.py", "toml": "torchvet.toml"}
+DEFAULT_NAMES = {"python": "train.py", "py": "train.py"}
 
 
 known: dict[str, list[str]] = {"known misses": [], "known false alarms": [], "marked todo but repaired": []}
@@ -41,6 +42,9 @@ class Program:
             for word, rule in EXPECTED.findall(line):
                 (self.todo if word.startswith("todo") else self.expected).add((name, number, word, rule))
 
+    def configure(self, text: str, first_line: int) -> None:
+        self.add("pyproject.toml" if "[tool.torchvet" in text else "torchvet.toml", text, first_line)
+
     def page_line(self, name: str, line: int) -> int:
         """Where a line of a file stands in the page."""
         return self.first_lines.get(name, 0) + line - 1
@@ -49,7 +53,9 @@ class Program:
 def programs(page: str) -> list[Program]:
     """Every program of a page, in order. Raises ValueError for a fence that is never closed."""
     found: list[Program] = []
-    heading, current, name = "", None, ""
+    heading, name = "", ""
+    current: Program | None = None
+    settings: tuple[str, int] | None = None
     lines = page.split("\n")
     at = 0
     while at < len(lines):
@@ -60,19 +66,28 @@ def programs(page: str) -> list[Program]:
                 end += 1
             if end == len(lines):
                 raise ValueError(f"line {at + 1}: a fence that is never closed")
+            text = "\n".join(lines[at + 1 : end]) + "\n"
             file = name or DEFAULT_NAMES.get(fence[2], "")
             if file:
-                if current is None or file in current.files:
+                if current is None or file in current.files or settings:
                     current = Program(heading)
                     found.append(current)
-                current.add(file, "\n".join(lines[at + 1 : end]) + "\n", at + 2)
+                if settings:
+                    current.configure(*settings)
+                    settings = None
+                current.add(file, text, at + 2)
+            elif fence[2] == "toml":
+                settings = (text, at + 2)
             at, name = end, ""
         elif line.startswith("#"):
-            heading, current, name = line.lstrip("#").strip(), None, ""
+            if settings and current:
+                current.configure(*settings)
+            heading, current, name, settings = line.lstrip("#").strip(), None, "", None
         elif named := NAMED.match(line):
             name = named[1]
         elif line.strip():
             name = ""
         at += 1
-    # a lone configuration block documents a setting; it is no program
-    return [p for p in found if set(p.files) - {"torchvet.toml", "pyproject.toml"}]
+    if settings and current:
+        current.configure(*settings)
+    return found

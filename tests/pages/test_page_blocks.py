@@ -41,6 +41,17 @@ a = 1
 b = 2  # todo-ok: [name]
 ```
 
+Only with a setting:
+
+```toml
+[tool.torchvet]
+max-workers = 12
+```
+
+```python
+c = 3
+```
+
 ```console
 $ not a program
 ```
@@ -54,7 +65,7 @@ max-workers = 4
 
 
 def test_programs_and_expectations():
-    alone, bad, good, second = programs(PAGE)
+    alone, bad, good, second, configured = programs(PAGE)
     assert alone.heading == "name (TV999)" and alone.files == {"train.py": "alone = 1\n"}
     assert list(bad.files) == ["helpers.py", "pkg/train.py", "torchvet.toml"]
     assert bad.expected == {
@@ -65,6 +76,7 @@ def test_programs_and_expectations():
     assert bad.todo == {("pkg/train.py", 4, "todo-error", "name")}
     assert PAGE.split("\n")[bad.page_line("pkg/train.py", 2) - 1].startswith("total +=")
     assert good.files == {"train.py": "a = 1\n"} and not good.expected
+    assert configured.files == {"pyproject.toml": "[tool.torchvet]\nmax-workers = 12\n", "train.py": "c = 3\n"}
     assert second.heading == "Good" and second.todo == {("train.py", 1, "todo-ok", "name")}
 
 

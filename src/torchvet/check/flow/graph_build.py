@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..program.model import Block, Expr, Function, Stmt
     from ..program.program import Program
-    from .graph_values import Path
+    from .graph_values import Guards, Path
 
 DEEPEST = 60
 """Blocks nested deeper than this are not followed."""
@@ -238,32 +238,34 @@ class Builder(Expressions):
         self.eval(s[2])
         start, guards = self.env, self.guards
         ends: list[Env] = []
+        tests: list[Guards] = []
         for block, truth in ((s[3], True), (s[4], False)):
-            self.env, self.alive = start.copy(), True
+            self.env, self.alive, self.guards = start.copy(), True, guards
             self.guards = self.guarded(s[2], truth)
             self.refine(s[2], truth)
             self.block(block)
             if self.alive:
                 ends.append(self.env)
+                tests.append(self.guards[len(guards) :])
         self.guards = guards
-        self.merge(s[1], ends)
+        self.merge(s[1], ends, tests)
 
-    def merge(self, pos: int, ends: list[Env]) -> None:
+    def merge(self, pos: int, ends: list[Env], tests: list[Guards] | None = None) -> None:
         self.alive = bool(ends)
         if not ends:
             return
         self.env = ends[0]
         for other in ends[1:]:
-            self.env = self.merged(pos, self.env, other)
+            self.env = self.merged(pos, self.env, other, tests)
 
-    def merged(self, pos: int, a: Env, b: Env) -> Env:
+    def merged(self, pos: int, a: Env, b: Env, tests: list[Guards] | None = None) -> Env:
         if a is b:
             return a
         out = Env()
         out.mode = a.mode if a.mode == b.mode else MAYBE
         for name in {**a.names, **b.names}:
             x, y = a.names.get(name), b.names.get(name)
-            out.names[name] = x if x is y and x else self.join(pos, x, y) if x and y else (x or y or NOTHING)
+            out.names[name] = x if x is y and x else self.branches(pos, x, y, tests) if x and y else (x or y or NOTHING)
         for root in {**a.fields, **b.fields}:
             left, right = a.fields.get(root, {}), b.fields.get(root, {})
             paths = {}
@@ -281,6 +283,12 @@ class Builder(Expressions):
                 k: tuple(dict.fromkeys((*a.evals.get(k, ()), *b.evals.get(k, ())))) for k in {**a.evals, **b.evals}
             }
         return out
+
+    def branches(self, pos: int, x: Node, y: Node, tests: list[Guards] | None) -> Node:
+        """The merge of what two branches leave, with their tests."""
+        if tests is None or not any(tests):
+            return self.join(pos, x, y)
+        return Node(self.graph, "join", pos, (x, y), tuple(tests), self.env.mode, self.loop, self.guards)
 
     def unwritten(self, path: Path, env: Env, pos: int) -> Node:
         """What an element held on a way on which nothing was written to it."""
@@ -301,7 +309,9 @@ class Builder(Expressions):
             self.env, self.alive = before.copy(), True
             if name:
                 self.env.names[name] = NOTHING
+            guards, self.guards = self.guards, (*self.guards, ("except", True))
             self.block(handler)
+            self.guards = guards
             if self.alive:
                 ends.append(self.env)
         self.merge(s[1], ends)
@@ -416,7 +426,7 @@ class Builder(Expressions):
 
     def run_loop(self, s: Stmt, kind: str, body: Block, orelse: Block, source: Node) -> None:
         outer = self.loop
-        loop = self.graph.loops[s[1]] = Loop(self.graph, s[1], kind, outer)
+        loop = self.graph.loops[s[1]] = Loop(self.graph, s[1], kind, outer, self.guards)
         loop.iterated = source
         names, roots = assigned(body)
         if kind == "for":

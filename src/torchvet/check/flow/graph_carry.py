@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .graph_summaries import Sites
     from .graph_values import Guards
 
+MAY, HUNT, SURE = 0, 1, 2
 CALLER_LEVELS = 2
 """Callers of callers asked whether they run backward on what comes back."""
 BUDGET = 1500
@@ -50,7 +51,7 @@ class Carry:
 class Event:
     """Backward runs on `nodes`, in `loop` of the function; `keeps`: the graph is retained."""
 
-    __slots__ = ("accs", "evidence", "guards", "keeps", "loop", "nodes", "partial", "pos", "reached")
+    __slots__ = ("accs", "evidence", "guards", "keeps", "loop", "nodes", "outer", "partial", "pos", "reached")
 
     def __init__(self, pos: int, nodes: list[Node], loop: Loop | None, guards: Guards, keeps: bool) -> None:
         self.pos = pos
@@ -58,6 +59,8 @@ class Event:
         self.loop = loop
         self.guards = guards
         self.keeps = keeps
+        self.outer: Event | None = None
+        """The caller's event that this one is seen from inside a callee."""
         self.reached: set[Node] = set()
         self.evidence: set[Node] = set()
         """Reached nodes that must have a graph."""
@@ -76,7 +79,9 @@ class Carrying(Summaries):
         self._parameters: dict[int, dict[str, bool]] = {}
         self._active: set[object] = set()
         self._trained: dict[int, bool] = {}
-        self._complete: set[int] = set()
+        self._from_callers: dict[int, list[Event]] = {}
+        self._at_sites: dict[tuple[int, int], list[Event]] = {}
+        self.way: Guards = ()
         self.caller_levels = 0
         self.budget = BUDGET
 
@@ -90,16 +95,18 @@ class Carrying(Summaries):
             for event in self.find_events(graph):
                 self.close(event)
                 known.append(event)
-        if callers and id(graph) not in self._complete and self.caller_levels < CALLER_LEVELS:
-            self._complete.add(id(graph))
+        if not callers:
+            return known
+        if id(graph) not in self._from_callers and self.caller_levels < CALLER_LEVELS:
+            more = self._from_callers[id(graph)] = []
             self.caller_levels += 1
             try:
                 for event in self.caller_events(graph):
                     self.close(event)
-                    known.append(event)
+                    more.append(event)
             finally:
                 self.caller_levels -= 1
-        return known
+        return known + self._from_callers.get(id(graph), [])
 
     def find_events(self, graph: Graph) -> list[Event]:
         f = graph.function
@@ -191,34 +198,30 @@ class Carrying(Summaries):
             if self.caller_levels > 1 and "backward" not in self.text(call.graph.function):
                 continue
             for event in self.events(call.graph):
-                nodes: list[Node] = []
-                if call in event.evidence or call in event.reached and call not in event.partial:
-                    nodes = list(graph.returns)
-                elif call in event.partial:
-                    for k in event.partial[call]:
-                        for r in graph.returns:
-                            nodes += [n for n, _ in self.elements(r, k) if n.graph is graph]
-                nodes = [n for n in nodes if n is not NOTHING]
-                if nodes:
-                    out.append(Event(f.pos, nodes, None, (), event.keeps))
+                inner = self.returned_event(graph, call, event)
+                if inner is not None:
+                    out.append(inner)
         return out[:6]
 
     def returns_matter(self, graph: Graph) -> bool:
         return any(r is not NOTHING and r.kind not in ("func", "object", "param", "context") for r in graph.returns)
 
     def close(self, event: Event) -> None:
-        """What the backward goes over: everything the value is made of, within one step."""
+        """What the backward goes over: everything the value is made of, within one step. A node is reached SURE when it
+        must have a graph; HUNT: when it is a result of a called object; otherwise it only may take part."""
         around = set(nest_of(event.loop))
-        stack: list[tuple[Node, bool]] = [(n, True) for n in event.nodes]
-        seen: dict[Node, bool] = {}
+        stack: list[tuple[Node, int]] = [(n, SURE) for n in event.nodes]
+        seen: dict[Node, int] = {}
         while stack:
             node, sure = stack.pop()
-            if node is NOTHING or seen.get(node, False) or (node in seen and not sure):
+            if node is NOTHING or seen.get(node, -1) >= sure:
                 continue
+            if sure == HUNT and node.kind == "call" and self.made_by_object(node):
+                sure = SURE
             seen[node] = sure
             event.reached.add(node)
             kind = node.kind
-            if sure and kind in ("call", "elem", "param", "iter", "free", "acc", "op", "join", "phi"):
+            if sure == SURE and kind in ("call", "elem", "param", "iter", "free", "acc", "op", "join", "phi"):
                 event.evidence.add(node)
             if kind == "op":
                 stack += self.operands(node, sure)
@@ -230,24 +233,27 @@ class Carrying(Summaries):
             elif kind == "elem":
                 base = node.inputs[0]
                 if base.kind == "call":
-                    event.partial.setdefault(base, set()).add(node.data)
+                    made = sure == SURE or sure == HUNT and self.made_by_object(base)
+                    if made:
+                        event.partial.setdefault(base, set()).add(node.data)
+                        event.evidence.add(node)
                     if base not in seen:
-                        seen[base] = False
+                        seen[base] = MAY
                         event.reached.add(base)
-                        stack += [(n, self.made_by_object(n)) for n in base.inputs]
+                        stack += [(n, HUNT if made else MAY) for n in base.inputs]
                 else:
-                    stack += [(n, sure and n.kind in ("call", "op", "acc", "phi", "join")) for n in self.inside(node)]
+                    stack += [(n, min(sure, HUNT)) for n in self.inside(node)]
             elif kind == "iter":
-                stack += [(n, sure) for n in self.inside(node)]
+                stack += [(n, min(sure, HUNT)) for n in self.inside(node)]
             elif kind == "call":
-                stack += [(n, self.made_by_object(n)) for n in node.inputs]
+                stack += [(n, min(sure, HUNT)) for n in node.inputs]
             elif kind == "acc":
                 event.accs.add(node)
-                stack += [(n, sure) for n in node.inputs]
+                stack += [(n, min(sure, HUNT)) for n in node.inputs]
             elif kind in ("tuple", "box", "snap", "lambda"):
                 if kind == "snap":
-                    stack.append((node.inputs[0], False))
-                stack += [(n, sure) for n in self.sources(node)]
+                    stack.append((node.inputs[0], MAY))
+                stack += [(n, min(sure, HUNT)) for n in self.sources(node)]
 
     def inside(self, node: Node) -> list[Node]:
         """What an element or iterated value of a local container is."""
@@ -262,25 +268,20 @@ class Carrying(Summaries):
             at = at.inputs[0] if at.kind in ("elem", "op", "iter", "phi", "join", "acc") and at.inputs else None
         return out
 
-    def operands(self, node: Node, sure: bool) -> list[tuple[Node, bool]]:
-        """The operands of a trained value: a product or quotient tells about computed operands, a sum about each."""
+    def operands(self, node: Node, sure: int) -> list[tuple[Node, int]]:
+        """The operands of a trained value: one alone and a numerator must have a graph, of several some must."""
         if len(node.inputs) == 1:
             return [(node.inputs[0], sure)]
-        out = []
-        for i, n in enumerate(node.inputs):
-            computed = n.kind in ("op", "acc", "phi", "join") or n.kind == "call" and self.made_by_object(n)
-            first = node.data in ("/", "/=") and i == 0
-            out.append((n, sure and (computed or first)))
-        return out
+        if node.data in ("/", "/=", "//"):
+            return [(node.inputs[0], sure), *((n, MAY) for n in node.inputs[1:])]
+        if node.data[:1].isalpha() and node.data not in knowledge.graph("loss_functions"):
+            return [(node.inputs[0], min(sure, HUNT)), *((n, MAY) for n in node.inputs[1:])]
+        return [(n, min(sure, HUNT)) for n in node.inputs]
 
     def made_by_object(self, node: Node) -> bool:
-        """Is a value the result of calling an object (a model, a loss), not of a method or an outside function?"""
-        if node.kind in ("op", "join", "phi", "acc"):
-            return True
-        if node.kind != "call":
-            return False
+        """Is a value the result of calling an object (a model, a loss) on data, not of a method or an outside function?"""
         call = node.data
-        if call.external is not None:
+        if call.external is not None or node.mode == OFF or not any(self.is_data(n) for n in node.inputs):
             return False
         if not call.method:
             if call.callee.kind == "func" or (call.callee.kind == "free" and self.targets(node)):
@@ -290,26 +291,76 @@ class Carrying(Summaries):
             return not any(f.name == call.method for f, _ in self.targets(node))
         return self.is_module(self.callee(node))
 
+    def is_data(self, node: Node) -> bool:
+        """Something of the step: computed, iterated or passed in, not a setting kept in an attribute."""
+        root = node
+        while root.kind == "elem":
+            root = root.inputs[0]
+        return not (root.kind == "param" and root.data == root.graph.self_name)
+
     # -------------------------------------------------------------------------------------------------------- states
-    def state_here(self, node: Node, within: Loop | None, callers: bool = True) -> tuple[bool, int]:
+    def site_events(self, graph: Graph, site: Node) -> list[Event]:
+        """What the caller at one call site runs backward on, as events over what the callee returns."""
+        key = (id(graph), id(site))
+        known = self._at_sites.get(key)
+        if known is None:
+            known = self._at_sites[key] = []
+            if site.kind == "call" and any(f is graph.function for f, _ in self.targets(site)):
+                for event in self.events(site.graph, False):
+                    inner = self.returned_event(graph, site, event)
+                    if inner is not None:
+                        self.close(inner)
+                        known.append(inner)
+        return known
+
+    def returned_event(self, graph: Graph, call: Node, event: Event) -> Event | None:
+        """A backward of a caller over what a call returns, seen from inside the callee."""
+        nodes: list[Node] = []
+        if call in event.partial:
+            for k in event.partial[call]:
+                for r in graph.returns:
+                    nodes += [n for n, _ in self.elements(r, k) if n.graph is graph]
+        elif call in event.reached:
+            nodes = list(graph.returns)
+        nodes = [n for n in nodes if n is not NOTHING]
+        if not nodes:
+            return None
+        inner = Event(graph.function.pos, nodes, None, (), event.keeps)
+        inner.outer = event
+        return inner
+
+    def state_here(self, node: Node, within: Loop | None, sites: Sites = ()) -> tuple[bool, int]:
         """(does backward in this function prove a graph, state) of a value, for a place that lives through `within`."""
         proof, state = False, ALIVE
         if within is not None and within.graph is not node.graph:
             within = None
-        for event in self.events(node.graph, callers):
+        events = self.events(node.graph, not sites)
+        if sites:
+            events = events + self.site_events(node.graph, sites[-1])
+        for event in events:
             if node not in event.reached:
                 continue
             if node in event.evidence:
                 proof = True
-            if not event.keeps and not contradict(event.guards, node.guards):
+            if sites and event.outer is not None and not self.in_same_turn(event.outer):
+                continue
+            if not event.keeps and not contradict(event.guards, (*node.guards, *self.way)):
                 if within is None or event.loop is not None and within in event.loop.nest():
                     state = FREED
         return proof, state
+
+    def in_same_turn(self, event: Event) -> bool:
+        """Does a caller's backward run in each turn of the loop that the question is about?"""
+        bottom = self.bottom
+        if bottom is None or not event.nodes or event.nodes[0].graph is not bottom.graph:
+            return True
+        return bottom in nest_of(event.loop)
 
     def carry(self, node: Node, sites: Sites = (), within: Loop | None = None) -> Carry | None:
         """Whether a value has a graph when gradients are on; None when not, or not known."""
         self.budget = BUDGET
         self.bottom = within
+        self.way = ()
         self.enter()
         self.fuel = max(self.fuel, 4 * FUEL)
         try:
@@ -331,7 +382,7 @@ class Carrying(Summaries):
             return None
         self._active.add(mark)
         try:
-            proof, state = self.state_here(node, within, not sites)
+            proof, state = self.state_here(node, within, sites)
             if proof:
                 return Carry(state, node, sites)
             if node.kind == "call" and node.mode == MAYBE:
@@ -345,6 +396,8 @@ class Carrying(Summaries):
 
     def derive(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
         kind = node.kind
+        if kind == "join" and node.data:
+            return self.by_branch(node, sites, within)
         if kind in ("op", "join", "phi", "tuple"):
             return self.any_of([(n, sites) for n in node.inputs], within)
         if kind == "acc":
@@ -373,6 +426,18 @@ class Carrying(Summaries):
                 best = found
         return best
 
+    def by_branch(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
+        """What came together after a branch, each under the tests of its branch."""
+        best: Carry | None = None
+        way = self.way
+        for n, guards in zip(node.inputs, node.data):
+            self.way = (*way, *guards)
+            found = self._carry(n, sites, within)
+            if found is not None and (best is None or found.state > best.state):
+                best = found
+        self.way = way
+        return best
+
     def rest_of(self, snap: Node, sites: Sites, within: Loop | None) -> Carry | None:
         """The elements of a container that were not replaced."""
         base = snap.inputs[0]
@@ -394,10 +459,14 @@ class Carrying(Summaries):
     def element_of_call(self, node: Node, sites: Sites) -> Carry | None:
         """An element of what an unknown call returns: the known outputs of a model, or a sibling by number of an element on
         which backward runs, when the result is used as a list."""
-        if node.kind != "elem":
-            return None
         base = node.inputs[0]
         if base.kind != "call" or base.mode in (OFF, MAYBE):
+            return None
+        if node.kind == "iter" or node.data[0] == "[" and node.data[1:2] not in "'\"":
+            proof, state = self.state_here(base, None)
+            if proof and not self.partly(base):
+                return Carry(state, base, sites)
+        if node.kind == "iter":
             return None
         if self.targets(base):
             return None

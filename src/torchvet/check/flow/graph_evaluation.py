@@ -22,6 +22,8 @@ else:
 WANTS_GRADIENTS = ("requires_grad_(", "requires_grad = True", "requires_grad=True", "autograd.grad(", ".retain_grad(", "enable_grad(")
 """Words by which a function says that it needs gradients of what it evaluates: attacks, attributions, meta-learning."""
 
+PLAIN_BASES = {"torch.nn.Module", "abc.ABC", "builtins.object", "typing.Generic", "torch.nn.Sequential"}
+
 
 class Unguarded:
     """A forward in evaluation with gradients on. `pos` of the call in `function`; `eval_at` where evaluation begins."""
@@ -58,6 +60,10 @@ class Evaluations(Base):
             if node.kind != "call" or not node.data.evals or self.mode_at(node) != ON:
                 continue
             entry = self.evaluated(node, self.callee(node))
+            if entry is None and node.data.receiver is not NOTHING and self.targets(node):
+                entry = self.evaluated(node, node.data.receiver)
+                if entry is not None and self.carry(node) is None:
+                    entry = None
             if entry is not None and self.is_forward(node):
                 if self.is_idle(graph, node, entry) and not self.is_handed_on(f):
                     yield Unguarded(f, node, self.name_of_callee(node), (f.module, entry[1]))
@@ -92,9 +98,18 @@ class Evaluations(Base):
             # a frozen network inside a training loop: its result is a target
             if nest and nest[0] in nest_of(event.loop) and not self.lies_in(eval_pos, nest[0].pos):
                 return False
-        if not nest and not any(c.loop is not None for c in self.calls_of(graph.function)):
+        if not nest:
+            if any(mode == OFF for _, mode in graph.switches) or not any(c.loop for c in self.calls_of(graph.function)):
+                return False
+        if self.is_run_by_framework(graph.function):
             return False
         return not self.fate(node, graph).trained
+
+    def is_run_by_framework(self, f: Function) -> bool:
+        """A method of a class with a base outside the project that nobody in the project calls: its framework does."""
+        if f.owner is None or self.calls_of(f):
+            return False
+        return bool(set(self.program.bases(f.owner)[1]) - PLAIN_BASES)
 
     def lies_in(self, pos: int, loop: int) -> bool:
         """Does a position lie in the lines of a loop?"""

@@ -90,7 +90,7 @@ class Expressions:
     def join(self, pos: int, *inputs: Node) -> Node:
         flat: list[Node] = []
         for n in inputs:
-            flat += n.inputs if n.kind == "join" else (n,)
+            flat += n.inputs if n.kind == "join" and not n.data else (n,)
         kept = list(dict.fromkeys(flat))[:MERGES]
         return kept[0] if len(kept) == 1 else self.node("join", pos, tuple(kept)) if kept else NOTHING
 
@@ -476,14 +476,15 @@ class Expressions:
                 if path:
                     self.write(path, NOTHING)
             return NOTHING
-        if name[-1:] == "_" and name[-2:] != "__" and name not in ("zero_", "fill_", "requires_grad_"):
+        if name[-1:] == "_" and name[:-1] in self.keepers:
             return self.inplace_call(e, call)
         if name in ("requires_grad_", "zero_", "fill_", "cuda", "to", "cpu"):
             return receiver
         if name in knowledge.graph("second_result_methods"):
             return self.with_indices(e, self.op(pos, name, receiver), bool(e[3] or e[4]), call)
         if name in self.keepers and not self.is_project_method(e):
-            return self.op(pos, name, receiver, *[a for a in call.arguments if a.kind != "func"])
+            others = [] if name.endswith("_as") or name == "to" else [a for a in call.arguments if a.kind != "func"]
+            return self.op(pos, name, receiver, *others)
         if name in ("scale", "scale_loss") and call.arguments and not self.is_project_method(e):
             return self.op(pos, name, *call.arguments)
         if name in knowledge.graph("sanitising_methods") and not self.is_project_method(e):

@@ -44,7 +44,7 @@ class Fates(Base):
                 fate.unknown = True
                 break
             graph = node.graph
-            if graph is not beyond and any(node in e.nodes or node in e.accs for e in self.events(graph)):
+            if graph is not beyond and any(node in e.nodes or node in e.accs for e in self.events(graph, not sites)):
                 fate.trained = True
                 break
             if node.kind == "acc" and node.data.how in ("append", "comp", "item"):

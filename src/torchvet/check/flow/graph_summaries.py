@@ -22,6 +22,11 @@ DEEPEST = 5
 """Calls into calls followed for one question."""
 MOST_CALLERS = 8
 MOST_PARTS = 48
+ORDINARY = frozenset(
+    "append extend insert update items values keys get pop clear to cuda cpu train eval parameters state_dict backward step "
+    "zero_grad detach item size format join split write read close forward".split()
+)
+"""Methods that many kinds of objects have: they tell nothing about a class."""
 FUEL = 600
 """Steps of `collect` for one question from outside."""
 
@@ -209,6 +214,7 @@ class Summaries:
                 for n in node.inputs:
                     out += self.classes(n, depth + 1)
             elif node.kind == "call":
+                out += self.class_called(node)
                 for f, _ in self.targets(node):
                     for r in self.graph(f).returns:
                         out += self.classes(r, depth + 1)
@@ -230,6 +236,8 @@ class Summaries:
                     if not out and depth < 3:
                         for n, _ in self.passed(node):
                             out += self.classes(n, depth + 1)
+                    if not out and not self.calls_of(graph.function):
+                        out += self.by_methods(node)
             elif node.kind == "op" and node.data in ("copy", "enter"):
                 for n in node.inputs:
                     out += self.classes(n, depth + 1)
@@ -238,6 +246,29 @@ class Summaries:
         out = list(dict.fromkeys(out))[:6]
         if depth == 0 or out:
             self._classes[id(node)] = out
+        return out
+
+    def by_methods(self, node: Node) -> list[Class]:
+        """The one class of the module that has every method called on a value of which nothing else is known."""
+        used = {n.data.method for n in node.graph.calls.values() if n.kind == "call" and n.data.receiver is node}
+        used -= ORDINARY
+        if not used:
+            return []
+        classes = node.graph.function.module.classes.values()
+        found = [c for c in classes if all(self.program.method(c, m) is not None for m in used)]
+        return found if len(found) == 1 else []
+
+    def class_called(self, node: Node) -> list[Class]:
+        """The class that a call instantiates when it was passed as a parameter: `Model(...)`."""
+        callee = node.data.callee
+        if callee.kind != "param":
+            return []
+        out = []
+        for n, _ in self.passed(callee):
+            if n.kind == "free":
+                for x in self.program.entities(("name", n.pos, n.data), self.program.scope(n.graph.function)):
+                    if x[0] == "class":
+                        out.append(x[1])
         return out
 
     def argument(self, site: Node, f: Function, name: str) -> Node:
@@ -422,6 +453,8 @@ class Summaries:
             else:
                 out.append((base, sites))
         elif kind == "call":
+            if base.mode == OFF:
+                return
             found = self.targets(base) if len(sites) < DEEPEST else []
             for f, _ in found:
                 graph = self.graph(f)

@@ -28,10 +28,11 @@ class Loop:
     """A loop of a function: `kind` is "for", "while" or "comp"; `resets` are the paths that some way through the body
     binds to a value without a graph, to a fresh container, or empties."""
 
-    __slots__ = ("graph", "iterated", "kind", "parent", "pos", "resets")
+    __slots__ = ("graph", "guards", "iterated", "kind", "parent", "pos", "resets")
 
-    def __init__(self, graph: Any, pos: int, kind: str, parent: Loop | None) -> None:
+    def __init__(self, graph: Any, pos: int, kind: str, parent: Loop | None, guards: Guards = ()) -> None:
         self.graph = graph
+        self.guards = guards
         self.pos = pos
         self.kind = kind
         self.parent = parent

@@ -9,12 +9,16 @@ value that is still alive is reported only in evaluation or across optimizer ste
 
 from __future__ import annotations
 
+import re
+
 from ... import knowledge
-from ...findings import Edit
+from ...findings import Edit, Fix, Text
 from ..program.model import span_of
 from .graph_carry import Carry, Carrying
 from .graph_evaluation import Evaluations, Unguarded
 from .graph_fate import Fates
+from .graph_marks import Mark, Marks
+from .graph_state import Carried, States
 from .graph_values import ALIVE, FREED, INHERIT, MAYBE, NOTHING, OFF, ON, Graph, Loop, Node, Store, contradict, nest_of
 
 TYPE_CHECKING = False
@@ -25,9 +29,14 @@ if TYPE_CHECKING:
     from ..program.model import Expr, Function, Module
     from ..program.program import Program
 
+CALLER_LEVELS = 2
+STATE = re.compile(
+    r"\bself\.(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\bself\.\1\b"  # self.x = f(self.x), over a few lines
+    r"|\bself\.\w+ ?[-+*]=\s|\bself\.\w+\.(?:\w+_)\(|\bself\.\w+\[[^\n=]*\] = "
+)
+"""A method that may carry state from call to call."""
 TRAINING = (".backward(", "training_step(", "manual_backward(")
 EVALUATING = (".eval(",)
-CALLER_LEVELS = 2
 
 
 class Kept:
@@ -64,13 +73,15 @@ class Kept:
         return self.state == ALIVE
 
 
-class Graphs(Evaluations, Fates, Carrying):
+class Graphs(Evaluations, Marks, States, Fates, Carrying):
     """Graph lifetime over a program."""
 
     def __init__(self, program: Program, options: Any = None) -> None:
         super().__init__(program)
         self._kept: list[Kept] | None = None
         self._candidates: list[Function] | None = None
+        self._methods: list[Function] | None = None
+        self._own_texts: dict[int, str] = {}
 
     # ------------------------------------------------------------------------------------------------ where to look
     def candidates(self) -> list[Function]:
@@ -90,10 +101,19 @@ class Graphs(Evaluations, Fates, Carrying):
                 for g in self.program.with_nested(f):
                     if id(g) in out:
                         continue
-                    own = text if g.name == "<module>" else self.text(g)
+                    own = self.own_text(g)
                     if any(w in own for w in (*TRAINING, *EVALUATING)):
                         out[id(g)] = g
                         level.append(g)
+        for f in list(level):
+            # whoever calls a trainer in the same file runs its steps
+            if f.name == "<module>" or ".backward(" not in self.text(f):
+                continue
+            called = f.name + "("
+            for g in (self.program.main(f.module), *f.module.all_functions()):
+                if id(g) not in out and called in self.own_text(g):
+                    out[id(g)] = g
+                    level.append(g)
         for _ in range(CALLER_LEVELS):
             above: list[Function] = []
             for f in level:
@@ -105,6 +125,18 @@ class Graphs(Evaluations, Fates, Carrying):
                         above.append(caller)
             level = above
         return list(out.values())
+
+    def own_text(self, f: Function) -> str:
+        """The text of a function; of a module, its own code without what it defines."""
+        if f.name != "<module>":
+            return self.text(f)
+        key = id(f)
+        if key not in self._own_texts:
+            lines = list(self.program.lines(f.module.path))
+            for g in f.module.all_functions():
+                lines[g.first_line - 1 : g.end_line] = [""] * (g.end_line - g.first_line + 1)
+            self._own_texts[key] = "\n".join(lines)
+        return self._own_texts[key]
 
     def gives_graph(self, f: Function) -> bool:
         """Does a function return a value with a graph?"""
@@ -124,6 +156,55 @@ class Graphs(Evaluations, Fates, Carrying):
     def evaluations(self) -> list[Unguarded]:
         return self.unguarded(self.candidates())
 
+    def carried(self) -> list[Carried]:
+        """States that go from step to step with their graph."""
+        return [c for f in self.candidates() for c in self.carried_in(f)] + [
+            c for f in self.methods() for c in self.carried_by_objects(f)
+        ]
+
+    def statistics(self) -> list[Carried]:
+        return [c for f in self.methods() for c in self.statistics_in(f)]
+
+    def methods(self) -> list[Function]:
+        """Methods that write attributes of self in the admitted modules, constructors left out."""
+        if self._methods is None:
+            self._methods = []
+            for path, module in list(self.program.modules.items()):
+                if path in self.program.loaded_on_demand:
+                    continue
+                for f in module.all_functions():
+                    if f.owner is not None and f.params and f.name != "__init__" and self.writes_self(f):
+                        self._methods.append(f)
+        return self._methods
+
+    def writes_self(self, f: Function) -> bool:
+        """Does the text of a method read and write one attribute of self in one statement?"""
+        text = self.text(f)
+        return f"{f.params[0][0]}." in text and bool(STATE.search(text))
+
+    def retained(self) -> list[Mark]:
+        return [m for f in self.candidates() if "retain_graph" in self.text(f) or "create_graph" in self.text(f) for m in self.retained_in(f)]
+
+    def hooks(self) -> list[Mark]:
+        return [m for f in self.functions_saying("_hook(") for m in self.hooks_in(f)]
+
+    def cached(self) -> list[Mark]:
+        return [m for f in self.functions_saying("cache") if f.decorators for m in self.cached_in(f)]
+
+    def emptied(self) -> list[Mark]:
+        return [m for f in self.candidates() if "empty_cache" in self.text(f) for m in self.emptied_in(f)]
+
+    def functions_saying(self, word: str) -> list[Function]:
+        """The functions of the admitted modules (nested ones too) whose text holds a word."""
+        out = []
+        for path, module in list(self.program.modules.items()):
+            if path in self.program.loaded_on_demand or word not in (self.program.text(path) or ""):
+                continue
+            for f in (self.program.main(module), *module.all_functions()):
+                if word in self.text(f):
+                    out += [g for g in self.program.with_nested(f) if word in self.text(g)]
+        return out
+
     def kept_in(self, f: Function) -> Iterator[Kept]:
         graph = self.graph(f)
         for store in graph.stores:
@@ -135,7 +216,7 @@ class Graphs(Evaluations, Fates, Carrying):
 
     # ---------------------------------------------------------------------------------------------------- one store
     def judge(self, store: Store) -> Kept | None:
-        if store.call is not None and self.targets(store.call):
+        if store.call is not None and self.targets(store.call) or self.is_overwritten(store):
             return None
         graph = store.graph
         loops, outlives = self.growth(store)
@@ -163,6 +244,10 @@ class Graphs(Evaluations, Fates, Carrying):
             fate = self.fate(acc)
             return not fate.trained and not fate.unknown
         return False
+
+    def is_overwritten(self, store: Store) -> bool:
+        """Is the same place written each time: `x["loss"] = v`."""
+        return store.how == "item" and (store.key is None or store.key[0] in ("const", "attr"))
 
     def is_off(self, found: Carry) -> bool:
         """Do all known callers switch gradients off where the value is made?"""
@@ -235,12 +320,17 @@ class Graphs(Evaluations, Fates, Carrying):
         """Does a call return something that an object keeps: a tensor or list out of its attributes?"""
         for f, _ in self.targets(node):
             graph = self.graph(f)
-            for r in graph.returns:
-                root = r
-                while root.kind in ("elem", "iter", "join") and root.inputs:
-                    root = root.inputs[0]
-                if root is not r and root.kind == "param" and root.data == graph.self_name:
-                    return True
+            stack = list(graph.returns)
+            for _ in range(24):
+                if not stack:
+                    break
+                root = stack.pop()
+                if root.kind in ("join", "phi"):
+                    stack += root.inputs
+                elif root.kind == "elem":
+                    if root.inputs[0].kind == "param" and root.inputs[0].data == graph.self_name:
+                        return True
+                    stack.append(root.inputs[0])
         return False
 
     def is_repeated(self, graph: Graph, store: Store | None) -> bool:
@@ -249,8 +339,6 @@ class Graphs(Evaluations, Fates, Carrying):
         if store is not None:
             path = store.path
             if len(path) >= 2 and path[0] == graph.self_name and graph.attributes.get(path[1] + "="):
-                return False
-            if store.how == "item" and store.key is not None and store.key[0] in ("const", "attr"):
                 return False
         if f.name in ("__init__", "<module>"):
             return False
@@ -333,7 +421,7 @@ class Graphs(Evaluations, Fates, Carrying):
                     continue
                 loops, outlives = self.growth(store)
                 if outlives and not graph.attributes.get(store.path[1] + "=" if len(store.path) > 1 else "="):
-                    if store.how == "item" and not loops and (store.key is None or store.key[0] in ("const", "attr")):
+                    if self.is_overwritten(store):
                         continue
                     yield store, path
             for node in list(graph.calls.values()):
@@ -463,6 +551,23 @@ class Graphs(Evaluations, Fates, Carrying):
             Edit(line, column, line, column, "("),
             Edit(end_line, end_column, end_line, end_column, ").detach()"),
         ]
+
+
+    def switching_off(self, found: Unguarded) -> Fix | None:
+        """`@torch.no_grad()` above a function that only evaluates; no fix where it trains too, or torch has no such name."""
+        f = found.function
+        graph = self.graph(f)
+        if f.name == "<module>" or f.parent is not None or self.events(graph, False) or f.is_generator:
+            return None
+        if f.module.names.get("torch") != ("import", "torch"):
+            return None
+        line = self.program.source_line(f.module, f.line)
+        indent = line[: len(line) - len(line.lstrip())]
+        return Fix(
+            Text("run {name} without gradients", "让 {name} 不记录梯度", name=f.name),
+            [Edit(f.line, 1, f.line, 1, f"{indent}@torch.no_grad()\n")],
+            safe=False,
+        )
 
 
 def is_plain(value: Node) -> bool:

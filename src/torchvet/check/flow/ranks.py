@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .traces import Item, Node
 
 CALLER_LEVELS = 2
+MOST_DECISIONS = 16
+ONE = Place("one", {"world": 1, "local": 1, "node": 0})
+ANOTHER = Place("another", {"world": 2, "local": 2, "node": 0})
+DECIDERS = (Text("one rank", "某个 rank"), Text("another rank", "另一个 rank"))
 STATE_WORDS = ("state", "checkpoint", "save", "full_tensor", "full_params", "load")
 
 
@@ -33,13 +37,14 @@ class Divergence:
     """One place where ranks part.
 
     `kind`: "guarded" (a collective under a guard), "exit" (after some ranks left), "order", "trips", "leaves" (a loop).
+    `why` says what data of one rank decides ("number", "clock", "signal", "share", "set"), "" for a rank test.
     `op` is the collective, at `module`, `pos`; `guard` is (module, pos of the test, Value); `exit` the position where ranks
     leave, in the guard's module, or None; `origin` (module path, pos, name) where the rank enters; `chain` the calls from the
     guard to the collective, (module, pos, name); `rows` who runs what."""
 
     __slots__ = (
         "chain", "confidence", "exit", "function", "guard", "kind", "leaver", "module", "op", "origin", "pos", "rows", "runner",
-        "severity", "sure",
+        "severity", "sure", "why",
     )  # fmt: skip
 
     def __init__(self, kind: str, op: Op, guard: tuple[Module, int, Value]) -> None:
@@ -56,8 +61,27 @@ class Divergence:
         self.leaver: Text = Text("")
         self.function: Function | None = None
         self.sure = True
+        self.why = ""
         self.severity = ERROR
         self.confidence = CERTAIN
+
+    @property
+    def fault(self) -> str:
+        """The name of the rule that this is a case of."""
+        if self.kind == "trips":
+            return "collective-order" if self.why == "set" else "uneven-loop"
+        if self.why in ("clock", "signal", "flag"):
+            return "local-stop-decision"
+        if self.why:
+            return "local-skip"
+        if self.kind == "leaves":
+            return "local-stop-decision"
+        if self.kind == "exit":
+            return "collective-after-rank-exit"
+        if self.kind == "order":
+            return "collective-order"
+        names = {"group": "group-made-by-some", "state": "rank-guarded-sharded-state", "forward": "rank-guarded-forward"}
+        return names.get(self.subject, "rank-guarded-collective")
 
     @property
     def subject(self) -> str:
@@ -167,7 +191,7 @@ class Ranks:
 
     # --------------------------------------------------------------------------------------------- comparison
     def compared(self, trace: Trace) -> Iterator[Divergence]:
-        axes = guard_axes(trace)
+        axes, decisions = guard_leaves(trace)
         pairs: list[tuple[Place, Place, Any]] = []
         if axes & {"world", "local", "node"}:
             pairs += [(LEADER, OTHER, "world"), (OTHER, LAST, "world")]
@@ -175,6 +199,9 @@ class Ranks:
                 pairs.append((LEADER, NODE_LEADER, "world"))
         for axis in axes - {"world", "local", "node"}:
             pairs.append((Place("first", {axis: 0}), Place("other", {axis: 1}), axis))
+        for key in decisions:
+            # two ranks that differ in nothing but how their own data turned out
+            pairs.append((ONE.decided(key, True), ANOTHER.decided(key, False), "world"))
         found: dict[Any, Divergence] = {}
         for a, b, axis in pairs:
             table = Table()
@@ -220,17 +247,27 @@ class Ranks:
                 out.module, out.pos = trace.module, pos
         elif kind == "exit":
             out.exit = self.exit_of(item, mark.data[3], d)
+        if out.subject == "state" and guard[:2] == ("op", "or") and any(not varies(x) for x in guard[2:]):
+            return None  # `is_main or sharded`: whoever wrote it knows when every rank has to take part
         ranks = [x for x in leaves(guard) if x[0] == "rank"]
-        if not ranks:
+        decided = [x for x in leaves(guard) if x[0] == "local"]
+        if a.name == "one":
+            chosen = next(iter(a.chosen))
+            decided = [x for x in decided if x[1] == chosen]
+            ranks = []
+        elif ranks:
+            decided = []
+        if not ranks and not decided:
             return None
-        out.origin = ranks[0][3]
-        out.sure = all(x[2] for x in ranks) and op.sure and exact(guard)
+        out.why = decided[0][2] if decided else ""
+        out.origin = decided[0][3] if decided else ranks[0][3]
+        out.sure = not decided and all(x[2] for x in ranks) and op.sure and exact(guard)
         if op.group == "mesh" and not exact(guard):
             return None  # members of a group that is not known
         out.chain = [(t.module, p, label) for t, p, label in calls[len(chain) :]] if calls[: len(chain)] == chain else [
             (t.module, p, label) for t, p, label in calls
         ]
-        names = who(a, b, ranks)
+        names = who(a, b, ranks) if ranks else DECIDERS
         out.runner, out.leaver = names[d.side], names[1 - d.side]
         mine = steps_from(node)
         theirs = steps_from(d.against)
@@ -346,8 +383,10 @@ def exact(v: Value) -> bool:
     return all(exact(x) for x in v[2:])
 
 
-def guard_axes(trace: Trace) -> set[Any]:
+def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any]]:
+    """(the axes, the keys of local decisions) on which guards of a trace and of what it calls depend."""
     out: set[Any] = set()
+    decisions: dict[Any, None] = {}
     seen: set[int] = set()
     stack = [trace]
     while stack:
@@ -358,10 +397,14 @@ def guard_axes(trace: Trace) -> set[Any]:
         for item in every(t.items):
             v = item[1] if item[0] in ("if", "while") else item[2] if item[0] == "loop" else None
             if v is not None and varies(v):
-                out.update(x[1] for x in leaves(v) if x[0] == "rank")
+                for x in leaves(v):
+                    if x[0] == "rank":
+                        out.add(x[1])
+                    elif len(decisions) < MOST_DECISIONS:
+                        decisions[x[1]] = None
             elif item[0] == "call" and item[1].guarded:
                 stack.append(item[1])
-    return out
+    return out, list(decisions)
 
 
 class Takes:

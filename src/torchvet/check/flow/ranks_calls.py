@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from re import compile
+
 from ... import knowledge
-from ..program.model import Function, dotted
+from ..program.model import Function, dotted, walk_expr
 from . import ranks_expressions, ranks_models
 from .ranks_values import (
     NONE,
@@ -39,7 +41,7 @@ PASSED = frozenset(
     "int bool float str abs round list tuple sorted reversed iter enumerate zip set dict len max min sum any all next".split()
 )
 """Builtins whose result is as uniform or as local as what they are given."""
-EMPTY: Items = ()
+WORDS = compile(r"[A-Za-z_]\w*")
 
 
 def call(f: Frame, e: Expr) -> Value:
@@ -54,7 +56,8 @@ def call(f: Frame, e: Expr) -> Value:
             callee = denoted
     if not whole:
         args = [*args, UNKNOWN]
-    return dispatch(f, callee, args, keywords, e)
+    result = dispatch(f, callee, args, keywords, e)
+    return ranks_models.follows(f, callee, args, e) if result == UNKNOWN else result
 
 
 def arguments(f: Frame, e: Expr) -> tuple[list[Value], dict[str, Value], bool]:
@@ -119,6 +122,9 @@ def dispatch(f: Frame, callee: Value, args: list[Value], keywords: dict[str, Val
         return followed(f, function, receiver, args[1:] if receiver is not None else args, keywords, e, function.name)
     if kind == "partial":
         return dispatch(f, callee[1], [*callee[2], *args], {**dict(callee[3]), **keywords}, e)
+    if kind == "op" and callee[1] == "sel" and "wrapped" in (callee[3][0], callee[4][0]):
+        # `DDP(net) if distributed else net`, `if hasattr(net, "module"): net = net.module`: the first is what happens
+        return dispatch(f, callee[3], args, keywords, e)
     if kind == "op" and callee[1] == "sel":
         outer = f.items
         f.items = []
@@ -181,7 +187,7 @@ def followed(
     bound = machine.bound(f, function, receiver, args, keywords)
     trace = machine.called(function, receiver, bound, None)
     if trace is None:
-        return UNKNOWN
+        return ranks_models.follows(f, UNKNOWN, args, e)
     if trace.matters or trace.busy:
         f.items.append(("call", trace, e[1], label))
     f.called_elsewhere()
@@ -239,12 +245,16 @@ def outside(
     if base is None:
         last = q.rpartition(".")[2]
         if last[:1].isupper():
+            if q.startswith("torch.nn."):
+                return ("extinst", q, ranks_models.made_module(q, args))
             return ("extinst", q, keywords.get("sync_on_compute") == const(False) or unsynchronised(args) or None)
         return hinted_call(f, last, e)
-    if base is not None and args == [] and ranks_expressions.rank_attribute(f, q.rpartition(".")[2], e) is not None:
+    if args == [] and ranks_expressions.rank_attribute(f, q.rpartition(".")[2], e) is not None:
         return ranks_expressions.rank_attribute(f, q.rpartition(".")[2], e) or UNKNOWN
     name = q.rpartition(".")[2]
-    if row is None and base is not None:
+    if base[1].startswith("torch.nn.") and name in knowledge.graph("returns_self"):
+        return base
+    if row is None:
         return unknown_method(f, base, name, args, keywords, e)
     return UNKNOWN
 
@@ -268,11 +278,13 @@ def unknown_method(
     f: Frame, base: Value, name: str, args: list[Value], keywords: dict[str, Value], e: Expr
 ) -> Value:
     """A method of an object of unknown class: only names that a framework in use here makes its own."""
-    if name in ("append", "extend") and args and varies(args[0]) and e[2][0] == "attr":
-        return UNKNOWN
+    if base[0] == "inst" and name in knowledge.graph("returns_self"):
+        return base
+    if ranks_models.is_graph(base) and name not in NUMBER_TESTS:
+        return ranks_models.unknown_receiver(f, base, name, args, keywords, e)
     if name in ("item", "tolist", "any", "all", "bool", "cpu", "detach", "clone", "float", "get") and base == REDUCED:
         return REDUCED
-    if name in NUMBER_TESTS and not args and base[0] in ("sym", "bound", "const", "extinst"):
+    if name in NUMBER_TESTS and not args and base[0] in ("sym", "bound", "const", "extinst", "graph"):
         return number_test(f, base, e)
     if is_local(base) and name in ("any", "all", "item", "sum", "bool"):
         return base
@@ -306,6 +318,9 @@ def number_test(f: Frame, v: Value, e: Expr) -> Value:
         return v if v == REDUCED else UNKNOWN
     if is_local(v):
         return v
+    written = e[3][0] if e[3] else e[2][2] if e[2][0] == "attr" else None
+    if written is not None and any("grad" in str(x[-1]) for x in walk_expr(written) if x[0] in ("name", "attr")):
+        return UNKNOWN  # gradients are reduced by the time they can be tested
     return ("local", ("test", f.module.path, e[1]), "number", f.machine.origin(f, e, "number"))
 
 
@@ -321,6 +336,10 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
         return leave(f, args, e)
     if name == "getattr" and len(args) >= 2 and args[1][0] == "const" and isinstance(args[1][1], str):
         return ranks_expressions.attribute(f, args[0], args[1][1], e)
+    if name == "hasattr" and len(args) == 2:
+        return ranks_models.tested(args[0], args[1])
+    if name == "isinstance" and len(args) == 2:
+        return ranks_models.instance_of(args[0], args[1])
     if name == "range":
         if any(depends_on_rank(a) for a in args) and len(args) > 1:
             return ("local", ("share", f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))
@@ -455,7 +474,9 @@ def collective(
     f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], e: Expr, sure: bool, base: Value | None
 ) -> Value:
     """A collective call: an item, and what it makes uniform."""
-    if row.last.endswith("Store") or row.blocking == "maybe":
+    if "grad_norm" in row.last and row.blocking == "maybe":
+        return REDUCED
+    if row.last.endswith("Store") or row.blocking == "maybe" or (row.kind == "init" and "world_size" in keywords):
         return UNKNOWN
     switched = switched_off(row, keywords, base)
     if switched is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import children, dotted
-from . import ranks_calls
+from . import ranks_calls, ranks_models
 from .ranks_values import (
     REDUCED,
     UNKNOWN,
@@ -125,7 +125,7 @@ def by_name(f: Frame, base: Value, name: str, e: Expr) -> Value:
         return hinted
     if base[0] == "sym":
         return ("bound", base if base[1] is not None else UNKNOWN, name)
-    return ("bound", base, name) if not varies(base) else UNKNOWN
+    return ("bound", base, name) if is_local(base) or not varies(base) else UNKNOWN
 
 
 def rank_attribute(f: Frame, name: str, e: Expr) -> Value | None:
@@ -211,6 +211,8 @@ def of_sub(f: Frame, e: Expr) -> Value:
                 return v  # type: ignore[no-any-return]
     if base == REDUCED or (base[0] == "list" and base[1] and all(x == REDUCED for x in base[1])):
         return REDUCED
+    if ranks_models.is_graph(base):
+        return ("graph", ranks_models.graph_class(base))
     if e[3][0] == "slice":
         bounds = [evaluate(f, x) for x in e[3][2:5] if x]
         if any(varies(b) for b in bounds):
@@ -228,6 +230,10 @@ def of_bin(f: Frame, e: Expr) -> Value:
 
 
 def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
+    if ranks_models.is_graph(a) or ranks_models.is_graph(b):
+        if name not in ("==", "!=", "is", "is not", "<", "<=", ">", ">=", "in", "not in"):
+            return ("graph", ranks_models.graph_class(a if ranks_models.is_graph(a) else b))
+        return UNKNOWN
     if REDUCED in (a, b) and not varies(a) and not varies(b):
         return REDUCED
     if is_local(a) or is_local(b):
@@ -258,7 +264,7 @@ def of_unary(f: Frame, e: Expr) -> Value:
     v = evaluate(f, e[3])
     if e[2] == "not":
         return op("not", v) if v != UNKNOWN else UNKNOWN
-    return v if v == REDUCED else UNKNOWN
+    return v if v == REDUCED or v[0] == "graph" else UNKNOWN
 
 
 def of_bool(f: Frame, e: Expr) -> Value:

@@ -11,7 +11,7 @@ from re import compile
 
 from ... import knowledge
 from ..program.model import Class, Function, Module, definitions, line_of
-from . import ranks_calls, ranks_expressions
+from . import ranks_calls, ranks_expressions, ranks_models
 from .ranks_frames import Frame
 from .ranks_suspects import callable_name
 from .ranks_values import NONE, REDUCED, UNKNOWN, const, leader_test, op, varies
@@ -32,7 +32,7 @@ MOST_VARIANTS = 6
 DEEPEST = 40
 MOST_FRAMES = 3000
 """Functions interpreted for one root; beyond, calls are not followed and the root is listed in `Machine.over_budget`."""
-FUNCTION_KINDS = frozenset(("func", "closure", "class", "inst", "extinst", "wrapped", "group", "partial", "packed"))
+FUNCTION_KINDS = frozenset(("func", "closure", "class", "inst", "extinst", "wrapped", "group", "partial", "packed", "graph"))
 PLAIN_DECORATORS = frozenset(
     ("property", "cached_property", "staticmethod", "classmethod", "abstractmethod", "contextmanager", "overload",
      "setter", "no_grad", "inference_mode", "wraps", "dataclass", "override", "lru_cache", "cache")
@@ -542,6 +542,9 @@ class Machine:
             return next((v for v in kept if varies(v)), ("sym", where))
         if len(kept) == 1:
             return kept[0] if kept[0] != UNKNOWN else ("sym", where)
+        model = next((v for v in kept if v[0] == "wrapped"), None)
+        if model is not None and not any(varies(v) for v in kept):
+            return model
         if not any(varies(v) or v[0] in FUNCTION_KINDS for v in kept):
             return ("sym", where)
         whole = [v for v in kept if v != NONE or len(kept) == 2]
@@ -658,10 +661,12 @@ class Machine:
 
     def field(self, holder: Value, name: str) -> Value | None:
         """What an instance holds in a field: what its constructor left there, else the join of all assignments."""
+        cls: Class = holder[1]
+        if self.suspects.sharded(cls.module, name):
+            return ("wrapped", ranks_models.class_of_sharded(), UNKNOWN, None)
         for k, v in holder[2]:
             if k == name:
                 return v  # type: ignore[no-any-return]
-        cls: Class = holder[1]
         key = (id(cls), name)
         if key in self._fields:
             return self._fields[key]
@@ -761,7 +766,9 @@ class Machine:
             if row.family not in hosts and row.family not in ("tvref",):
                 continue
             cls = row.name.rpartition(".")[0].rpartition(".")[2].lower()
-            if (name.count("_") >= 2 and cls != "trainer") or name in OWN_NAMES:
+            if name in OWN_NAMES or (
+                name.count("_") >= 2 and cls != "trainer" and name not in knowledge.graph("module_methods")
+            ):
                 return row
             if called and (called == cls or cls.endswith(called) and len(called) >= 6):
                 return row

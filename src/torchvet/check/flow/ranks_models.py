@@ -1,27 +1,168 @@
-"""Wrapped models: what DDP, FSDP, DeepSpeed and accelerate turn into collectives."""
+"""Wrapped models: what DDP, FSDP, DeepSpeed and accelerate turn into collectives.
+
+A wrapped model is ("wrapped", class, inner, buffers): the class whose methods it has, what was wrapped, and whether the inner
+module holds buffers ("buffers", "plain", or None: not known). What its forward returns is ("graph", class): `backward()` on a
+value that follows from it reduces gradients on all ranks.
+
+DDP's forward communicates only when the module has buffers (measured with torch 2.13: BatchNorm in any grad mode hangs when one
+rank runs it alone; without buffers the forward ends), FSDP's always.
+"""
 
 from __future__ import annotations
 
-from .ranks_values import UNKNOWN
+from re import compile
+
+from ... import knowledge
+from ..program.model import dotted
+from . import ranks_calls
+from .ranks_values import FALSE, NONE, REDUCED, TRUE, UNKNOWN, truth
+from .traces import Op
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...knowledge import Row
-    from ..program.model import Expr
+    from ..program.model import Class, Expr
     from .ranks_frames import Frame
+    from .ranks_machine import Machine
     from .ranks_values import Value
+
+PREPARED = "prepared"
+"""A model wrapped by a framework that chooses the wrapper when it runs."""
+BUFFERED = compile(r"BatchNorm|InstanceNorm|register_buffer|nn\.Buffer|SpectralNorm|spectral_norm")
+FOREIGN = compile(r"from_pretrained|torchvision|timm|create_model|models\.|AutoModel|hub\.load|build_model")
 
 
 def wrap(f: Frame, row: Row, base: Value | None, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
-    """`DDP(model)`, `accelerator.prepare(a, b)`: the wrapped form of what is given."""
-    return UNKNOWN
+    """`DDP(model)`, `accelerator.prepare(a, b)`, `fully_shard(model)`, `engine.backward(loss)`."""
+    if row.kind == "unwrap":
+        return base[2] if base is not None and base[0] == "wrapped" else UNKNOWN
+    if row.kind == "backward_collective":
+        step(f, "backward", e, row, not row.inferred)
+        return UNKNOWN
+    if row.kind == "forward_collective":
+        step(f, "forward", e, row, not row.inferred and row.when is None)
+        return ("graph", row.name.rpartition(".")[0])
+    given = args or [keywords[k] for k in ("module", "model") if k in keywords]
+    if not given:
+        return UNKNOWN
+    if row.result in ("dp_module", "syncbn_module", "tp_module"):
+        return given[0]
+    cls = class_of(row)
+    if cls == PREPARED:
+        made = [wrapped(f.machine, cls, v, keywords) for v in given]
+        return made[0] if len(made) == 1 else ("tuple", tuple(made))
+    whole = wrapped(f.machine, cls, given[0], keywords)
+    if row.result == "engine_tuple":
+        return ("tuple", (whole, UNKNOWN, UNKNOWN, UNKNOWN))
+    if row.result == "fsdp2_module" and e[3]:  # in place
+        target = dotted(e[3][0])
+        if target is not None:
+            f.env[target] = whole
+    step(f, row.last, e, row, not row.inferred)
+    return whole
+
+
+def class_of(row: Row) -> str:
+    """The class whose methods the result of a wrapper has."""
+    wanted = {"ddp_module": "ddp", "fsdp_module": row.family, "fsdp2_module": "fsdp2", "engine_tuple": "deepspeed"}
+    family = wanted.get(row.result or "")
+    for q in sorted(knowledge.names("forward_collective")):
+        found = knowledge.api(q)
+        if found is not None and found.family == family:
+            return q.rpartition(".")[0]
+    return PREPARED
+
+
+def class_of_sharded() -> str:
+    row = knowledge.api(next(q for q in sorted(knowledge.names("wraps_model")) if q.endswith(".fully_shard")))
+    return class_of(row) if row is not None else PREPARED
+
+
+def wrapped(machine: Machine, cls: str, inner: Value, keywords: dict[str, Value]) -> Value:
+    if inner[0] == "extinst" and inner[1].startswith(("torch.optim.", "torch.utils.data.")) or inner[0] in ("const", "wrapped"):
+        return inner
+    buffers = buffers_of(machine, inner)
+    if any(truth(keywords.get(k, TRUE)) is False for k in ("broadcast_buffers", "forward_sync_buffers")):
+        buffers = "plain"
+    return ("wrapped", cls, inner, buffers)
+
+
+def buffers_of(machine: Machine, inner: Value) -> str | None:
+    if inner[0] == "extinst":
+        return inner[2] if inner[2] in ("buffers", "plain") else None
+    if inner[0] == "inst":
+        return class_buffers(machine, inner[1], set())
+    return None
+
+
+def class_buffers(machine: Machine, cls: Class, seen: set[int]) -> str | None:
+    """Whether a model class of the project makes buffers, itself or through the project's classes that it names."""
+    seen.add(id(cls))
+    inside, outside = machine.program.bases(cls)
+    text = ""
+    for c in (cls, *inside):
+        lines = machine.program.lines(c.module.path)
+        text += "\n".join(lines[c.first_line - 1 : c.end_line]) + "\n"
+    if BUFFERED.search(text):
+        return "buffers"
+    if FOREIGN.search(text) or any(not o.startswith(("torch.nn.", "builtins.")) for o in outside):
+        return None
+    for name in set(ranks_calls.WORDS.findall(text)):
+        bound = cls.module.names.get(name)
+        if bound is None or bound[0] == "value":
+            continue
+        v = machine.global_value(cls.module, name, ("name", 0, name))
+        if v[0] == "class" and id(v[1]) not in seen and len(seen) < 12:
+            found = class_buffers(machine, v[1], seen)
+            if found != "plain":
+                return found
+    return "plain"
+
+
+def made_module(q: str, args: list[Value]) -> str | None:
+    """"buffers" or "plain" for a module of torch.nn that is made here."""
+    if not q.startswith("torch.nn."):
+        return None
+    last = q.rpartition(".")[2]
+    if "BatchNorm" in last or "InstanceNorm" in last:
+        return "buffers"
+    if q in knowledge.graph("container_modules"):
+        known = [a[2] if a[0] == "extinst" else None for a in args]
+        if "buffers" in known:
+            return "buffers"
+        return "plain" if known and all(k == "plain" for k in known) else None
+    return "plain"
 
 
 def forward(f: Frame, model: Value, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
-    return UNKNOWN
+    cls = model[1]
+    ddp = cls == PREPARED or "DistributedDataParallel" in cls
+    if not ddp or model[3] != "plain":
+        row = knowledge.api(f"{cls}.forward") or knowledge.api(f"{class_like_ddp()}.forward")
+        sure = model[3] == "buffers" and cls != PREPARED if ddp else row is not None and row.when is None
+        step(f, "forward", e, row, sure)
+    return ("graph", cls)
+
+
+def class_like_ddp() -> str:
+    return next(q for q in knowledge.names("forward_collective") if "DistributedDataParallel" in q).rpartition(".")[0]
+
+
+def step(f: Frame, name: str, e: Expr, row: Row | None, sure: bool) -> None:
+    f.items.append(("op", Op(name, name, "world", f.module, e[1], row, sure, row.family if row is not None else "")))
 
 
 def method(f: Frame, model: Value, name: str, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
+    """A method of a wrapped model."""
+    if name == "forward":
+        return forward(f, model, args, keywords, e)
+    if name in knowledge.graph("returns_self") or name == "train":
+        return model
+    row = knowledge.api(f"{model[1]}.{name}")
+    if row is not None and row.kind in ranks_calls.COLLECTIVE_KINDS:
+        return ranks_calls.collective(f, row, args, keywords, e, not row.inferred, model)
+    if row is not None and row.kind == "backward_collective":
+        step(f, "backward", e, row, not row.inferred)
     return UNKNOWN
 
 
@@ -29,7 +170,66 @@ def call_instance(f: Frame, instance: Value, args: list[Value], keywords: dict[s
     return UNKNOWN
 
 
+def is_graph(v: Value) -> bool:
+    while v[0] == "bound":
+        v = v[1]
+    return bool(v[0] == "graph")
+
+
+def graph_class(v: Value) -> str:
+    while v[0] == "bound":
+        v = v[1]
+    return str(v[1])
+
+
+def follows(f: Frame, callee: Value, args: list[Value], e: Expr) -> Value:
+    """The result of a call that is not followed: a graph passes through it unless the call takes it off."""
+    name = e[2][-1] if e[2][0] in ("name", "attr") else ""
+    if any(w in name.lower() for w in ("reduce", "gather", "broadcast", "sync", "grad_norm", "all_rank", "any_rank")):
+        return REDUCED
+    if name in knowledge.graph("remover_methods") or name in knowledge.graph("remover_builtins"):
+        return UNKNOWN
+    for a in args:
+        if is_graph(a):
+            return ("graph", graph_class(a))
+    return UNKNOWN
+
+
 def unknown_receiver(
     f: Frame, base: Value, name: str, args: list[Value], keywords: dict[str, Value], e: Expr
 ) -> Value:
+    """A method of something without a known class: `backward()` of a loss, an operation on it."""
+    if not is_graph(base):
+        return UNKNOWN
+    if name in knowledge.graph("backward_methods"):
+        row = knowledge.api(f"{graph_class(base)}.backward(loss)") or knowledge.api(f"{class_like_ddp()}.backward(loss)")
+        step(f, "backward", e, row, True)
+        return NONE
+    if name in knowledge.graph("remover_methods"):
+        return UNKNOWN
+    return ("graph", graph_class(base))
+
+
+def tested(v: Value, name: Value) -> Value:
+    """`hasattr(model, "module")`: true of a wrapped model, false of a module that is not."""
+    if name != ("const", "module"):
+        return UNKNOWN
+    if v[0] == "wrapped":
+        return TRUE
+    return FALSE if v[0] == "inst" or (v[0] == "extinst" and v[1].startswith("torch.nn.")) else UNKNOWN
+
+
+def instance_of(v: Value, cls: Value) -> Value:
+    """`isinstance(model, DDP)`."""
+    classes = cls[1] if cls[0] == "tuple" else (cls,)
+    names = [c[1] for c in classes if c[0] == "ext"]
+    if not names:
+        return UNKNOWN
+    if v[0] == "wrapped":
+        return TRUE if v[1] in names else UNKNOWN
+    if (v[0] == "inst" or (v[0] == "extinst" and v[1].startswith("torch.nn."))) and all("Parallel" in n for n in names):
+        return FALSE
     return UNKNOWN
+
+
+__all__ = ["REDUCED", "follows", "forward", "method", "wrap"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..program.program import Program
 
 NEWLINE = compile(r"\r\n|\r|\n")
+SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
 WORD = compile(r"[A-Za-z_]\w*")
 CALLED = compile(r"([A-Za-z_]\w*)\(|(?:self|cls)\.([A-Za-z_]\w*)\b")
 FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
@@ -33,6 +34,8 @@ RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_
 STEP_KINDS = ("collective", "method_collective", "group_create", "first_context", "forward_collective", "backward_collective")
 SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
+DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
+"""Words of decisions that a rank takes on its own data."""
 COMMON = 30
 """A name that more functions than this carry says nothing about which one is called."""
 
@@ -58,7 +61,7 @@ def step_words() -> set[str]:
 class Suspects:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.words = rank_words()
+        self.words = rank_words() | DECISIONS
         self.steps = step_words()
         self.wraps = {q.rpartition(".")[2] for q in knowledge.names("wraps_model")} | {"DDP", "FSDP"}
         self.hot_names: set[str] = set()
@@ -70,6 +73,7 @@ class Suspects:
         self.wrapping: set[str] = set()
         self._tokens: dict[str, set[str]] = {}
         self._starts: dict[str, list[int]] = {}
+        self._sharded: dict[str, frozenset[str]] = {}
         self.callers_of: dict[str, list[Function]] = {}
 
     def functions(self) -> list[Function]:
@@ -143,6 +147,16 @@ class Suspects:
             known = self._calls[id(f)] = frozenset([a or b for a, b in CALLED.findall(self.text_of(f))]) - {f.name}
         return known
 
+    def sharded(self, module: Module, field: str) -> bool:
+        """Whether the module hands a field of this name to an in-place wrapper: `fully_shard(net.encoder, ...)`."""
+        known = self._sharded.get(module.path)
+        if known is None:
+            found: list[str] = []
+            if "fully_shard" in self.tokens(module):
+                found = SHARDED.findall(self.program.text(module.path) or "")
+            known = self._sharded[module.path] = frozenset(found)
+        return field in known
+
     def is_ranked(self, f: Function) -> bool:
         return id(f) in self._ranked
 
@@ -167,7 +181,7 @@ class Suspects:
         """Whether following a call of this function can tell anything about ranks."""
         known = self._known.get(id(f))
         if known is None:
-            known = id(f) in self._hot or id(f) in self._ranked
+            known = id(f) in self._hot or id(f) in self._ranked or not self.tokens(f.module).isdisjoint(self.wraps)
             if not known and self._found:
                 words = set(WORD.findall(self.text_of(f)))
                 known = bool(words & self.words or words & self.steps or self.calls(f) & self.hot_names)

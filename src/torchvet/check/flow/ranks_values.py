@@ -53,6 +53,10 @@ class Place:
         self.axes = axes
         self.chosen = chosen or {}
 
+    def decided(self, key: Hashable, value: bool) -> Place:
+        """The same rank with one of its local decisions known."""
+        return Place(self.name, self.axes, {key: value})
+
 
 LEADER = Place("leader", {"world": 0, "local": 0, "node": 0})
 OTHER = Place("other", {"world": 1, "local": 1, "node": 0})

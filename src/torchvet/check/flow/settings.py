@@ -166,7 +166,7 @@ class Settings:
         return self._made.get(table, [])
 
     def _constructions(self, wanted: dict[str, str]) -> Iterator[Made]:
-        lasts = {n.rpartition(".")[2] for n in wanted}
+        lasts = self._derived({n.rpartition(".")[2] for n in wanted})
         for module in list(self.program.modules.values()):
             if module.path in self.program.loaded_on_demand:
                 continue
@@ -190,17 +190,24 @@ class Settings:
         for f in module.all_functions():
             yield from self.program.with_nested(f)
 
-    def _names_for(self, module: Module, lasts: set[str], text: str) -> set[str]:
-        """Names under which this module can call one of the classes: imported as, subclassed as."""
-        names = {n for n in lasts if n in text}
-        for local, bound in module.names.items():
-            if bound[0] == "from" and bound[2] in names:
-                names.add(local)
-            elif bound[0] == "class" or (bound[0] == "from" and bound[2][:1].isupper() and local in text):
-                for x in self.program.entities(("name", 0, local), self.program.module_scope(module)):
-                    if x[0] == "class" and any(o.rpartition(".")[2] in lasts for o in self.program.bases(x[1])[1]):
-                        names.add(local)
-        return names
+    def _derived(self, lasts: set[str]) -> set[str]:
+        """Names of project classes that, by the names of their bases, may be built on one of the classes."""
+        bases = {
+            c.name: {b[2][-1] if b[0] == "sub" else b[-1] for b in c.bases if b[0] in ("name", "attr", "sub")}
+            for module in list(self.program.modules.values())
+            for c in module.classes.values()
+        }
+        found = set(lasts)
+        while True:
+            more = {name for name, of in bases.items() if name not in found and of & found}
+            if not more:
+                return found
+            found |= more
+
+    def _names_for(self, module: Module, wanted: set[str], text: str) -> set[str]:
+        """Names under which this module can call one of the classes."""
+        names = {n for n in wanted if n in text}
+        return names | {k for k, bound in module.names.items() if bound[0] == "from" and bound[2] in names}
 
     def _local_names(self, f: Function, names: set[str]) -> set[str]:
         """Local names that are one of the classes: `loader = DataLoader if x else Other`."""

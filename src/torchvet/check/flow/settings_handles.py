@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import walk_block, walk_expr
 from ..program.program import callee_name
-from .settings_origins import Frame, Origin
+from .settings_origins import Frame, Origin, is_self
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,10 +205,6 @@ class Handles:
                     if opener is not None and use is not None:
                         return Handle(helper, name, value[1], g, opener, *use)
         return None
-
-
-def is_self(e: Expr, f: Function) -> bool:
-    return bool(e[0] == "name" and f.is_method and f.params and f.params[0][0] == e[2])
 
 
 def reads_all(index: Expr) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PARSES = frozenset(("parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"))
 
+RELEVANT = ("add_argument", "set_epoch", "backward(", "DataLoader(", "set_device", ".option(")
 NEAR = 60
 """So many modules of one program are looked at."""
 
@@ -118,12 +119,19 @@ class Options:
         return self._groups[module.path]
 
     def imported(self, module: Module) -> list[Module]:
-        """Modules of the project that a module imports at its top level."""
+        """Modules of the project that a module imports at its top level, as far as they can matter here: those under
+        check, and those in which one of `RELEVANT` stands."""
         if module.path not in self._imported:
-            paths = dict.fromkeys(self.imported_paths(module))
-            targets = [self.program.module(p) for p in list(paths)[:20]]
+            paths = [p for p in dict.fromkeys(self.imported_paths(module)) if self.relevant(p)]
+            targets = [self.program.module(p) for p in paths[:20]]
             self._imported[module.path] = [m for m in targets if m is not None and m is not module]
         return self._imported[module.path]
+
+    def relevant(self, path: str) -> bool:
+        if path in self.program.modules:
+            return True
+        text = self.program.text(path) or ""
+        return any(w in text for w in RELEVANT)
 
     def imported_paths(self, module: Module) -> Iterator[str]:
         for bound in module.names.values():

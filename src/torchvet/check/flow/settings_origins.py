@@ -528,6 +528,10 @@ def functions_naming(program: Program, module: Module, names: set[str]) -> Itera
         yield program.main(module)
 
 
+def is_self(e: Expr, f: Function) -> bool:
+    return bool(e[0] == "name" and f.is_method and f.params and f.params[0][0] == e[2])
+
+
 def unknown(e: Expr | None, frame: Frame) -> Origin:
     return Origin((UNKNOWN_NAME, e[1] if e else frame.function.pos), frame)
 

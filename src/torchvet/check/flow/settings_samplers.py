@@ -48,8 +48,8 @@ class Samplers:
             if not self.needs_epoch(made):
                 continue
             group = self.settings.origins.options.group(made.module)
-            found = self.epochs_of(made, group)
-            if found is not None and not self.told(made, group):
+            found = None if self.told(made, group) else self.epochs_of(made, group)
+            if found is not None:
                 out.append((made, found))
         return out
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Early", "Event", "Model", "Order", "Wrapping"]
 
+FAMILIES = ("ddp", "fsdp1", "fsdp2", "syncbn")
 UP, ROOTS = 3, 6
 """Callers are followed this far up, and this many starting points are run for one function."""
 
@@ -90,10 +91,14 @@ class Wrapping:
 
     def wrapping_functions(self) -> Iterator[Function]:
         """Functions that call a wrapper of models directly."""
-        names = {n.rpartition(".")[2] for n in knowledge.names("wraps_model")}
+        rows = [row for n in knowledge.names("wraps_model") if (row := knowledge.api(n))]
+        names = {row.last for row in rows if row.family in FAMILIES and row.result != "dp_module"}
+        prepare = {row.last for row in rows if row.family == "accelerate"}
         for module in list(self.program.modules.values()):
             text = self.program.text(module.path) or ""
-            here = {n for n in names if n in text and n[:1].isalpha()}
+            here = {n for n in names if n in text}
+            if "use_orig_params" in text:
+                here |= {n for n in prepare if n in text}
             if module.path in self.program.loaded_on_demand or not here:
                 continue
             local = here | {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..program.model import Class, Expr, Function
-    from .wrapping_trace import Trace
+    from .wrapping_calls import KnownCalls
 
     Path = tuple[tuple[str, bool, Expr | None], ...]
     Values = tuple[Any, ...]
@@ -78,7 +78,7 @@ class Event:
         self.path = path
         self.order = order
         self._device: str | None = None
-        self.trace: Trace | None = None
+        self.trace: KnownCalls | None = None
         self.family = ""
         self.result: Model | None = None
 

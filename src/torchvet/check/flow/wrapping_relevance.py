@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
+from .settings_origins import is_self
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,5 +57,14 @@ class Relevance:
         return any(w in line for line in lines for w in self._words)
 
     def _calls(self, f: Function, depth: int) -> bool:
-        scope = self.program.scope(f)
-        return any(self.of(g, depth + 1) for c in self.program.calls(f)[:60] for g in self.program.targets(c, scope))
+        """Calls of functions of the same module and of own methods; what lies further away is not searched."""
+        for call in self.program.calls(f)[:80]:
+            callee = call[2]
+            g = None
+            if callee[0] == "name":
+                g = f.module.functions.get(callee[2])
+            elif callee[0] == "attr" and f.owner is not None and is_self(callee[2], f):
+                g = self.program.method(f.owner, callee[3])
+            if g is not None and self.of(g, depth + 1):
+                return True
+        return False

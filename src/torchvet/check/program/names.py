@@ -343,7 +343,10 @@ def module_member(program: Program, module: Module, name: str, depth: int) -> An
     if bound is None:
         for dotted, level in module.stars:
             path = program.find(module.path, dotted, level)
-            target = program.module(path) if path else None
+            text = (program.text(path) or "") if path else ""
+            if path is None or not may_give(text, name):
+                continue  # not parsed for nothing: a package may star-import hundreds of modules
+            target = program.module(path)
             if target and target is not module:
                 found = module_member(program, target, name, depth + 1)
                 if found:
@@ -370,6 +373,15 @@ def module_member(program: Program, module: Module, name: str, depth: int) -> An
         return [x for b in all_bound for x in of_binding(b, scope, depth)]
     finally:
         scope._busy.discard(key)
+
+
+def may_give(text: str, name: str) -> bool:
+    """Can `import *` from a module with this text bind the name? Its `__all__` decides where it has one."""
+    if "import *" in text:
+        return True
+    if "\n__all__ = [" in text:
+        return f'"{name}"' in text or f"'{name}'" in text
+    return name in text
 
 
 def of_attr(e: Expr, scope: Scope, depth: int) -> Any:

@@ -87,7 +87,7 @@ def _subject(data: bytes) -> bool:
         return True
     if b"register_forward" in data and b"_hook(" in data:
         return True
-    if b"criterion(" in data and _loops_over_data(data):
+    if (b"criterion(" in data or b"loss_fn(" in data) and _loops_over_data(data):
         return True
     if b"if self.training:" in data and _keeps_statistics(data):
         return True

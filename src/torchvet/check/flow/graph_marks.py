@@ -1,0 +1,172 @@
+"""Smaller questions about graphs: retained graphs, hooks and caches that keep tensors, emptied caches."""
+
+from __future__ import annotations
+
+from ... import knowledge
+from .graph_values import MAYBE, NOTHING, OFF, Node, nest_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..program.model import Expr, Function, Module
+    from .graph_state import States as Base
+    from .graph_values import Backward
+else:
+    Base = object
+
+
+class Mark:
+    """A place in a function: what it is about (`name`), and another place that belongs to it."""
+
+    __slots__ = ("expr", "function", "kind", "module", "name", "other", "pos")
+
+    def __init__(self, kind: str, function: Function, pos: int, name: str, other: tuple[Module, int] | None = None) -> None:
+        self.kind = kind
+        self.function = function
+        self.module: Module = function.module
+        self.pos = pos
+        self.name = name
+        self.other = other
+        self.expr: Expr = ()
+
+
+class Marks(Base):
+    """Adds the questions `retained_in`, `hooks_in`, `cached_in`, `emptied_in`."""
+
+    # ------------------------------------------------------------------------------------------------------- retained
+    def retained_in(self, f: Function) -> Iterator[Mark]:
+        """Backward calls that keep the graph although nothing runs over it again."""
+        graph = self.graph(f)
+        for back in graph.backwards:
+            if not back.keeps or back.via not in knowledge.graph("backward_methods"):
+                continue
+            if back.creates:
+                yield Mark("create_graph", f, back.pos, "create_graph")
+            elif not self.is_used_again(f, back):
+                yield Mark("retain_graph", f, back.pos, "retain_graph")
+
+    def is_used_again(self, f: Function, back: Backward) -> bool:
+        graph = self.graph(f)
+        event = next((e for e in self.events(graph) if e.pos == back.pos), None)
+        if event is None:
+            return True
+        made = {n for n in event.reached if n.kind in ("call", "op", "elem", "phi", "join", "acc")}
+        if not any(n.kind in ("call", "op", "acc") for n in made):
+            return True  # a parameter or an attribute: made elsewhere, used elsewhere
+        if any(n.kind == "elem" and self.root(n).kind in ("param", "free") for n in made):
+            return True
+        if any(n.kind in ("param", "free") and n.data != graph.self_name and n in event.evidence for n in event.reached):
+            return True
+        for other in self.events(graph):
+            if other.pos != back.pos and made & {n for n in other.reached if n.kind in ("call", "op", "acc")}:
+                return True
+        users = self.users(graph)
+        for n in made:
+            if n in graph.returns or any(n in left for left in graph.attributes.values()):
+                return True
+            if any(u.pos > back.pos and u not in made for u in users.get(n, ())):
+                return True
+            if n.kind == "phi" and back.loop is not None:
+                return True
+        return False
+
+    def root(self, node: Node) -> Node:
+        while node.kind in ("elem", "iter") and node.inputs:
+            node = node.inputs[0]
+        return node
+
+    # ---------------------------------------------------------------------------------------------------------- hooks
+    def hooks_in(self, f: Function) -> Iterator[Mark]:
+        """Hooks that store an output or a gradient with its graph, and are never removed."""
+        graph = self.graph(f)
+        registrars = knowledge.graph("hook_registrars")
+        for node in list(graph.calls.values()):
+            if node.kind != "call" or node.data.method not in registrars or not node.data.arguments:
+                continue
+            around = self.text(f)
+            if f.owner is not None:
+                around = "\n".join(self.text(m) for m in f.owner.methods.values())
+            if ".remove()" in around or ".backward(" not in around:
+                continue
+            for hook in self.hook_functions(node):
+                yield from self.stored_by_hook(hook, node)
+
+    def hook_functions(self, node: Node) -> list[Function]:
+        found = self.functions(node.data.arguments[0])
+        if not found:
+            for x in self.program.entities(node.data.expr[3][0], self.program.scope(node.graph.function)):
+                if x[0] in ("func", "method"):
+                    found.append(x[1])
+        return found
+
+    def stored_by_hook(self, hook: Function, registered: Node) -> Iterator[Mark]:
+        graph = self.graph(hook)
+        if self.own_mode(hook) == OFF:
+            return
+        given = [n for name, n in graph.params.items() if name != graph.self_name][1:]
+        for key, left in graph.attributes.items():
+            for node in left:
+                if any(g in self.structure(node) for g in given) and not self.fate(node).trained:
+                    yield Mark("hook", hook, self.written_at(hook, key) or hook.pos, f"{graph.self_name}{key}",
+                               (registered.graph.function.module, registered.pos))  # fmt: skip
+                    return
+        for store in graph.stores:
+            if store.how in ("append", "item") and any(g in self.structure(store.value) for g in given):
+                root = self.root(store.place)
+                if root.kind in ("free", "param") and not self.fate(store.acc).trained:
+                    yield Mark("hook", hook, store.pos, "".join(store.path), (registered.graph.function.module, registered.pos))
+                    return
+
+    def written_at(self, f: Function, key: str) -> int:
+        """Where `self.<key>` is assigned."""
+        from ..program.model import walk_block
+
+        for s in walk_block(self.program.body(f)):
+            if s[0] == "assign" and any(t[0] == "attr" and "." + t[3] == key for t in s[2]):
+                return int(s[1])
+        return 0
+
+    # ---------------------------------------------------------------------------------------------------------- caches
+    def cached_in(self, f: Function) -> Iterator[Mark]:
+        """Caches around functions that return values with a graph, or around methods of modules."""
+        caches = knowledge.graph("cache_decorators")
+        scope = self.program.scope(f)
+        for d in f.decorators:
+            e = d[2] if d[0] == "call" else d
+            for x in self.program.entities(e, scope.parent or scope):
+                if x[0] != "ext" or x[1] not in caches or x[1].endswith("cached_property"):
+                    continue
+                if f.owner is not None and f.is_method and self.is_module_class(f.owner):
+                    yield Mark("self", f, d[1], f.name)
+                elif any(self.carry(r) for r in self.graph(f).returns):
+                    yield Mark("result", f, d[1], f.name)
+                return
+
+    # --------------------------------------------------------------------------------------------------- emptied caches
+    def emptied_in(self, f: Function) -> Iterator[Mark]:
+        """`torch.cuda.empty_cache()` in each turn of the loop that trains."""
+        calls = knowledge.graph("empty_cache_calls")
+        graph = self.graph(f)
+        for node in graph.calls.values():
+            if node.kind != "call" or node.data.external not in calls or node.loop is None or node.loop.kind == "comp":
+                continue
+            if len(node.guards) > len(node.loop.guards):
+                continue
+            for event in self.events(graph, False):
+                if event.loop is node.loop and event.nodes[0] is not NOTHING and not event.guards[len(node.loop.guards) :]:
+                    yield Mark("empty", f, node.pos, node.data.external, (f.module, event.pos))
+                    break
+
+    # --------------------------------------------------------------------------------------------------- synchronising
+    def synchronised_in(self, f: Function) -> Iterator[Mark]:
+        """`.item()` and its like in each turn of the training loop."""
+        graph = self.graph(f)
+        for pos, node in graph.removed:
+            loop = node.loop
+            if loop is None or node.mode in (OFF, MAYBE):
+                continue
+            for event in self.events(graph, False):
+                if event.loop is loop and node in event.reached and loop in nest_of(event.loop):
+                    yield Mark("sync", f, pos, "")
+                    break

@@ -1,0 +1,236 @@
+"""How each case is driven: what its functions need beyond the stand-ins, and what shows its fault.
+
+A case without a driver is run by its only entry, the one function that the module itself does not call.
+A driver returns what the caller of the case keeps.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+
+import torch
+from stand_ins import Bench, NoStandIn, Output
+from torch import nn
+
+GROWS = "nodes"  # graph nodes alive afterwards; a leak adds some with every step
+UNUSED = "unused"  # bytes saved by forwards for a backward that never comes
+LEFT = "left"  # graph nodes alive although everything returned is dropped: held once, not once for each step
+
+# what shows the fault, where it is not the number of nodes
+MEASURE = {"A024": UNUSED, "A025": UNUSED, "A026": UNUSED, "A016": LEFT, "A038": LEFT, "A040": LEFT}
+
+NOT_RUN = {
+    "A037": "keeps activations a little longer within one call; nothing is left afterwards",
+    "A043": "costs time on a GPU, no memory",
+    "A044": "costs time on a GPU, no memory",
+}
+
+DRIVERS = {}
+
+
+def drives(*names):
+    def put(function):
+        DRIVERS.update(dict.fromkeys(names, function))
+        return function
+
+    return put
+
+
+def drive(name: str, module: types.ModuleType, bench: Bench):
+    if name in DRIVERS:
+        return DRIVERS[name](module, bench)
+    return bench.call(only_entry(module))
+
+
+def only_entry(module: types.ModuleType):
+    tree = ast.parse(inspect.getsource(module))
+    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    entries = [d.name for d in tree.body if isinstance(d, (ast.FunctionDef, ast.ClassDef)) and d.name not in used]
+    if len(entries) != 1 or not inspect.isfunction(getattr(module, entries[0])):
+        raise NoStandIn(f"no single entry: {', '.join(entries)}")
+    return getattr(module, entries[0])
+
+
+@drives("A003")
+def keyword_batches(module, bench):
+    batches = [{"x": x, "y": y} for x, y in bench.batches]
+    return bench.call(module.run_epoch, model=Output(bench.net), loader=batches)
+
+
+@drives("A005")
+def actor(module, bench):
+    runner = module.Runner(module.Actor(bench.net, bench.criterion), bench.sgd())
+    runner.cycle(bench.batches)
+    return runner
+
+
+@drives("A008")
+def several_losses(module, bench):
+    class Agent:
+        def losses(self, batch):
+            x, y = batch
+            out = bench.net(x)
+            return bench.criterion(out, y), out.pow(2).mean(), out.abs().mean()
+
+    return bench.call(module.fit, agent=Agent(), alpha=0.1, stop_at=-1.0)
+
+
+@drives("A009")
+def objective(module, bench):
+    return bench.call(module.train, objective=module.Objective(bench.net, bench.criterion))
+
+
+@drives("A011")
+def step_results(module, bench):
+    class Module:
+        def training_step(self, batch, i):
+            x, y = batch
+            return {"loss": bench.criterion(bench.net(x), y)}
+
+        def training_epoch_end(self, collected):
+            return collected
+
+    return module.Fit().train_epoch(Module(), bench.batches, bench.sgd())
+
+
+@drives("A013", "A015")
+def normalisation(module, bench):
+    layer = bench.track((getattr(module, "FlowNorm", None) or module.Norm)(8))
+    model = nn.Sequential(bench.net[0], layer, bench.net[2])
+    opt = bench.sgd(model)
+    for x, y in bench.batches:
+        opt.zero_grad()
+        bench.criterion(model(x), y).backward()
+        opt.step()
+    return model
+
+
+@drives("A016")
+def kept_activity(module, bench):
+    layer = module.Merge(bench.net)
+    for x, _ in bench.batches:
+        layer(x).mean().backward()
+    bench.layer = layer
+
+
+@drives("A017")
+def rollout(module, bench):
+    class Policy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.LSTMCell(4, 8)
+            self.act = nn.Linear(8, 2)
+
+        def forward(self, obs, state):
+            state = self.cell(obs, state)
+            return self.act(state[0]), state
+
+    class Env:
+        def reset(self):
+            return torch.zeros(1, 4)
+
+        def step(self, act):
+            return torch.randn(1, 4), 0.0, False
+
+    policy = bench.track(Policy())
+    return module.Rollout(policy).collect(Env(), bench.steps)
+
+
+@drives("A019")
+def closure(module, bench):
+    x, y = bench.batches[0]
+    return module.descend(bench.net, x, y, bench.steps)
+
+
+@drives("A020")
+def problem(module, bench):
+    def losses(batch):
+        x, y = batch
+        return {"train_loss": bench.criterion(bench.net(x), y)}
+
+    return module.Trainer(losses, bench.sgd()).train(bench.batches, 1)
+
+
+@drives("A023")
+def classes(module, bench):
+    net = bench.track(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)))
+    batches = [(x, (y[:, 0] > 0).long()) for x, y in bench.batches]
+    return module.main(net, batches, bench.sgd(net))
+
+
+@drives("A024")
+def evaluation(module, bench):
+    return bench.call(module.run_nn, to_do="test")
+
+
+@drives("A026")
+def epochs(module, bench):
+    # it evaluates after the first epoch and after every tenth
+    bench.call(module.train, loader=bench.batches[:1], test_loader=bench.batches[:2], epochs=10 * bench.steps)
+
+
+@drives("A027")
+def infer(module, bench):
+    def loss(model, x, y):
+        return bench.criterion(model(x), y)
+
+    return module.monitor(module.Infer(bench.net, loss, bench.sgd()), bench.batches)
+
+
+@drives("A028")
+def inputs_only(module, bench):
+    return bench.call(module.apply_all, loader=[x for x, _ in bench.batches])
+
+
+@drives("A029")
+def validation(module, bench):
+    net = module.Net2(bench.net, bench.criterion, bench.sgd())
+    for x, y in bench.batches:
+        net.train_step(x, y)
+    return net.run_valid(bench.batches)
+
+
+@drives("A032")
+def scores(module, bench):
+    return bench.call(module.train)
+
+
+@drives("A033")
+def images(module, bench):
+    gen = bench.track(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+    disc = bench.track(nn.Linear(4, 1))
+    pool = module.ImagePool(cap=1000)
+    opt_g, opt_d = bench.sgd(gen), bench.sgd(disc)
+    for x, _ in bench.batches:
+        module.step(gen, disc, x, opt_g, opt_d, pool)
+    return pool
+
+
+@drives("A035")
+def recurrent(module, bench):
+    # only the head is trained: a step on the recurrent weights would make backward through the older chunks fail
+    rnn, head = bench.track(nn.RNN(4, 8, batch_first=True)), bench.track(nn.Linear(8, 1))
+    chunks = [(torch.randn(3, 5, 4), torch.randn(3, 1)) for _ in range(bench.steps)]
+    return bench.call(module.scan, rnn=rnn, head=head, chunks=chunks, opt=bench.sgd(head))
+
+
+@drives("A036")
+def recurrent_module(module, bench):
+    net = bench.track(module.Seq(4, 8))
+    loader = [(torch.randn(3, 5, 4), torch.randn(3, 1)) for _ in range(bench.steps)]
+    return bench.call(module.train, net=net, loader=loader, opt=bench.sgd(net.out))
+
+
+@drives("A038")
+def curvature(module, bench):
+    for x, y in bench.batches:
+        module.top_curvature(bench.net, bench.criterion, x, y)
+
+
+@drives("A040")
+def hooks(module, bench):
+    bench.cam = module.Cam(bench.net, bench.net[0])
+    for x, _ in bench.batches:
+        bench.cam(x, 0)
