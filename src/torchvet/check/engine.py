@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import warnings
 from time import perf_counter
 
 from torchvet.findings import CERTAIN, ERROR, WARNING, Finding, Span, Text, fingerprints
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from .config import Options
 
-    Row = tuple[Any, ...]  # ("gated",) | ("module", block, words) | ("problem", line, column, plain Text)
+    Row = tuple[Any, ...]  # ("gated",) | ("module", block, words, broken cells) | ("problem", line, column, plain Text)
 
 FORK_BYTES = 3_000_000
 """From this much source on, a second process reads and lowers half of it (a fork and its pipe cost about 10 ms)."""
@@ -83,7 +84,9 @@ def check(
     collecting = gc.isenabled()
     gc.disable()  # trees are a million objects without a cycle: collecting them makes parsing three times slower
     try:
-        return _Check(options, progress, overlay).run(list(paths), stdin, stdin_name or "<stdin>")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler warns about escapes in the user's strings
+            return _Check(options, progress, overlay).run(list(paths), stdin, stdin_name or "<stdin>")
     finally:
         if collecting:
             gc.enable()
@@ -165,14 +168,18 @@ class _Check:
         rows: dict[str, Row] = {}
         todo = []
         for entry in found.files:
-            known = cache.lookup(entry[0], entry[2], entry[3])
+            path, full, size, mtime, _ = entry
+            known = cache.lookup(path, size, mtime)
+            if known is None and cache.known(path, size):
+                known = self.by_content(cache, entry)  # a fresh checkout: new times, old content
             if known is None:
                 todo.append(entry)
             else:
-                rows[entry[0]] = GATED_ROW if known is GATED else known
+                rows[path] = GATED_ROW if known is GATED else known
         size = sum(entry[2] for entry in todo)
         jobs = self.options.jobs or (2 if size > FORK_BYTES else 1)
-        if jobs > 1 and len(todo) > 1 and hasattr(os, "fork") and sys.platform != "darwin" and (os.cpu_count() or 1) > 1:
+        forks = hasattr(os, "fork") and sys.platform != "darwin" and (os.cpu_count() or 1) > 1
+        if jobs > 1 and len(todo) > 1 and forks:
             made = self.in_two_processes(todo, size, caching)
         else:
             made = self.lower_all(todo, caching)
@@ -182,6 +189,16 @@ class _Check:
                 cache.store(path, file_size, mtime, content, GATED if row[0] == "gated" else row)
         cache.save()
         return rows
+
+    def by_content(self, cache: FactsCache, entry: Any) -> Any:
+        path, full, size, mtime, _ = entry
+        try:
+            known = cache.lookup_content(path, read(full))
+        except OSError:
+            return None
+        if known is not None:
+            cache.touch(path, size, mtime)
+        return known
 
     def in_two_processes(self, todo: list[Any], size: int, caching: bool) -> list[Any]:
         import marshal
@@ -235,13 +252,20 @@ class _Check:
 
         if not words.admit(data):
             return GATED_ROW
+        from .source.python import syntax_problem
+
         text = None
+        broken: list[tuple[Any, ...]] = []
         try:
             source: bytes | str = data
             if kind == NOTEBOOK:
                 from .source.notebook import load
 
-                source = text = load(data).text
+                notebook = load(data)
+                source = text = notebook.text
+                for at, error in notebook.broken:
+                    line, column, what = syntax_problem(error)
+                    broken.append((at, column, what.plain()))
             elif not data.isascii():
                 from .source.text import decode
 
@@ -250,7 +274,6 @@ class _Check:
             word_lines = words.word_lines(encoded)
             block = lower(source, word_lines)
         except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as e:
-            from .source.python import syntax_problem
             from .source.text import decode
 
             if text is None and kind != NOTEBOOK:
@@ -263,7 +286,7 @@ class _Check:
         found = {w for _, w in word_lines}
         if b"torchvet:" in encoded or (b"noqa" in encoded and b"TV" in encoded):
             found.add(SUPPRESSIONS)
-        return ("module", block, frozenset(found))
+        return ("module", block, frozenset(found), broken)
 
     def judge(self, found: Walk, rows: dict[str, Row]) -> tuple[list[Finding], list[str]]:
         """Run the rules over the program. Also gives the files beyond the walk that the answer depends on."""
@@ -278,6 +301,9 @@ class _Check:
             if row[0] == "module":
                 program.add(path, row[1], row[2])
                 present |= row[2]
+                for line, column, what in row[3]:
+                    problem = Text.from_plain(what)
+                    findings.append(tool_finding("syntax-error", "TV003", ERROR, Span(path, line, column), problem))
             elif row[0] == "problem":
                 text = Text.from_plain(row[3])
                 if row[1]:
@@ -337,7 +363,7 @@ class _Check:
         fingerprints([f for f in kept if not f.fingerprint])
         for f in kept:
             notebook = self.notebooks.get(f.span.path)
-            if notebook is not None and f.name != "syntax-error":
+            if notebook is not None:
                 f.cell, f.raw_line, f.span = placed(f.span, notebook)
                 f.fix = None
             for note in f.notes:

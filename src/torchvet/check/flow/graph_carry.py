@@ -51,7 +51,7 @@ class Carry:
 class Event:
     """Backward runs on `nodes`, in `loop` of the function; `keeps`: the graph is retained."""
 
-    __slots__ = ("accs", "evidence", "guards", "keeps", "loop", "nodes", "outer", "partial", "pos", "reached")
+    __slots__ = ("accs", "evidence", "guards", "keeps", "level", "loop", "nodes", "outer", "partial", "pos", "reached")
 
     def __init__(self, pos: int, nodes: list[Node], loop: Loop | None, guards: Guards, keeps: bool) -> None:
         self.pos = pos
@@ -61,7 +61,8 @@ class Event:
         self.keeps = keeps
         self.outer: Event | None = None
         """The caller's event that this one is seen from inside a callee."""
-        self.reached: set[Node] = set()
+        self.level = SURE
+        self.reached: dict[Node, int] = {}
         self.evidence: set[Node] = set()
         """Reached nodes that must have a graph."""
         self.partial: dict[Node, set[str]] = {}
@@ -210,8 +211,8 @@ class Carrying(Summaries):
         """What the backward goes over: everything the value is made of, within one step. A node is reached SURE when it
         must have a graph; HUNT: when it is a result of a called object; otherwise it only may take part."""
         around = set(nest_of(event.loop))
-        stack: list[tuple[Node, int]] = [(n, SURE) for n in event.nodes]
-        seen: dict[Node, int] = {}
+        stack: list[tuple[Node, int]] = [(n, event.level) for n in event.nodes]
+        seen = event.reached
         while stack:
             node, sure = stack.pop()
             if node is NOTHING or seen.get(node, -1) >= sure:
@@ -219,7 +220,6 @@ class Carrying(Summaries):
             if sure == HUNT and node.kind == "call" and self.made_by_object(node):
                 sure = SURE
             seen[node] = sure
-            event.reached.add(node)
             kind = node.kind
             if sure == SURE and kind in ("call", "elem", "param", "iter", "free", "acc", "op", "join", "phi"):
                 event.evidence.add(node)
@@ -239,7 +239,6 @@ class Carrying(Summaries):
                         event.evidence.add(node)
                     if base not in seen:
                         seen[base] = MAY
-                        event.reached.add(base)
                         stack += [(n, HUNT if made else MAY) for n in base.inputs]
                 else:
                     stack += [(n, min(sure, HUNT)) for n in self.inside(node)]
@@ -327,6 +326,7 @@ class Carrying(Summaries):
             return None
         inner = Event(graph.function.pos, nodes, None, (), event.keeps)
         inner.outer = event
+        inner.level = SURE if call in event.partial else event.reached[call]
         return inner
 
     def state_here(self, node: Node, within: Loop | None, sites: Sites = ()) -> tuple[bool, int]:
@@ -462,7 +462,7 @@ class Carrying(Summaries):
         base = node.inputs[0]
         if base.kind != "call" or base.mode in (OFF, MAYBE):
             return None
-        if node.kind == "iter" or node.data[0] == "[" and node.data[1:2] not in "'\"":
+        if node.kind == "iter" or node.data == "[*]" or node.data[0] == "[" and node.pos != base.pos and node.data[1:2] not in "'\"":
             proof, state = self.state_here(base, None)
             if proof and not self.partly(base):
                 return Carry(state, base, sites)
@@ -487,7 +487,10 @@ class Carrying(Summaries):
             return self._carry(self.argument(sites[-1], f, node.data), sites[:-1], None if sites[:-1] else self.bottom)
         if sites or node.data == node.graph.self_name:
             return None
-        return self.any_of([(n, ()) for n, _ in self.passed(node)[:4]], None)
+        found = self.any_of([(n, ()) for n, _ in self.passed(node)[:4]], None)
+        if found is not None and self.bottom is not None and self.bottom.graph is node.graph:
+            return Carry(ALIVE, node, ())  # a backward of the caller is none in each turn of this function's loop
+        return found
 
     def through_call(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
         if self.partly(node) and not sites:

@@ -52,6 +52,8 @@ class Fates(Base):
                 while at is not None:
                     stack.append((at, sites))
                     at = at.inputs[0] if at.kind in ("elem", "phi", "join", "acc") and at.inputs else None
+            if node.kind == "free":  # a container of the function around
+                stack += [(n, ()) for n in self.bound(node) if n.kind in ("box", "object", "phi", "join", "elem", "param")]
             for user in self.users(graph).get(node, ()):
                 self.follow(node, user, sites, stack, fate)
             if node in graph.returns or any(node is y for y, _ in graph.yields):

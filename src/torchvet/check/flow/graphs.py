@@ -232,7 +232,7 @@ class Graphs(Evaluations, Marks, States, Fates, Carrying):
 
     def counts(self, acc: Node, found: Carry, loops: list[Loop], graph: Graph, guards: Any) -> bool:
         """Is a kept value a fault: not used by a later backward, kept over more than one step."""
-        if any(acc in e.accs for e in self.events(graph)):
+        if any(acc in e.accs for e in self.events(graph)) or loops and not self.is_made_in(found, loops[0]):
             return False
         if loops and self.is_micro(loops, graph):
             return False
@@ -248,6 +248,17 @@ class Graphs(Evaluations, Marks, States, Fates, Carrying):
     def is_overwritten(self, store: Store) -> bool:
         """Is the same place written each time: `x["loss"] = v`."""
         return store.how == "item" and (store.key is None or store.key[0] in ("const", "attr"))
+
+    def is_made_in(self, found: Carry, loop: Loop) -> bool:
+        """Is the value made in each turn of the loop, or only named again there?"""
+        node = found.sites[0] if found.sites else found.root
+        if node.graph is not loop.graph:
+            return True
+        while node.kind in ("elem", "iter") and node.inputs:
+            node = node.inputs[0]
+        if node.kind in ("param", "free"):
+            return False
+        return loop in nest_of(node.loop) or node.kind in ("phi", "join", "acc", "snap")
 
     def is_off(self, found: Carry) -> bool:
         """Do all known callers switch gradients off where the value is made?"""
@@ -311,6 +322,8 @@ class Graphs(Evaluations, Marks, States, Fates, Carrying):
             elif kind == "call" and self.gives_state(node):
                 outer = True
                 loops.update(nest)
+        if carried and len(store.path) == 1 and store.place.kind != "free":
+            outer = False  # a local name is bound anew in each call
         kept = [lo for lo in nest if lo in loops and not any(store.path[: len(p)] == p for p in lo.resets)]
         if outer and len(kept) < len([lo for lo in nest if lo in loops]):
             outer = False
@@ -447,7 +460,9 @@ class Graphs(Evaluations, Marks, States, Fates, Carrying):
             if not loops and not (outlives and self.is_repeated(graph, None)):
                 continue
             found = self.carry(value, sites, loops[0] if loops else None)
-            if found is None or self.is_off(found):
+            if found is None or self.is_off(found) or loops and not self.is_made_in(found, loops[0]):
+                continue
+            if self.is_module(value) or self.is_module(found.root):
                 continue
             if nest and self.is_micro(loops or nest, graph):
                 continue

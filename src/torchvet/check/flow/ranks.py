@@ -66,6 +66,21 @@ class Divergence:
         self.confidence = CERTAIN
 
     @property
+    def many(self) -> bool:
+        """Whether `runner` is a plural."""
+        return str(self.runner).startswith("other") or str(self.runner).endswith("nodes")
+
+    @property
+    def place(self) -> Function | None:
+        """The function that holds the finding."""
+        best: Function | None = None
+        line = self.pos >> 44
+        for f in self.module.all_functions():
+            if f.first_line <= line <= f.end_line and (best is None or f.first_line > best.first_line):
+                best = f
+        return best
+
+    @property
     def fault(self) -> str:
         """The name of the rule that this is a case of."""
         if self.kind == "trips":
@@ -80,7 +95,11 @@ class Divergence:
             return "collective-after-rank-exit"
         if self.kind == "order":
             return "collective-order"
-        names = {"group": "group-made-by-some", "state": "rank-guarded-sharded-state", "forward": "rank-guarded-forward"}
+        names = {
+            "group": "group-made-by-some",
+            "state": "rank-guarded-sharded-state",
+            "forward": "rank-guarded-forward",
+        }
         return names.get(self.subject, "rank-guarded-collective")
 
     @property
@@ -100,19 +119,28 @@ class Divergence:
         out: list[tuple[Module, int, Text]] = []
         guard, pos, _ = self.guard
         if self.origin is not None and self.origin[1] != pos and self.origin[0] == guard.path:
-            out.append((guard, self.origin[1], Text("the rank comes from {name}", "rank 来自 {name}", name=self.origin[2])))
+            out.append(
+                (guard, self.origin[1], Text("the rank comes from {name}", "rank 来自 {name}", name=self.origin[2]))
+            )
         out.append((guard, pos, Text("ranks part here", "各 rank 在此分开")))
         if self.exit is not None and self.exit != self.pos:
             out.append((guard, self.exit, Text("{who}: leave here", "{who}：在此离开", who=self.leaver)))
         for module, at, label in self.chain:
             out.append((module, at, Text("calls {name}", "调用 {name}", name=label)))
         if (self.module, self.pos) != (self.op.module, self.op.pos):
-            out.append((self.op.module, self.op.pos, Text("the others call {name}()", "其他 rank 调用 {name}()", name=self.op.name)))
+            out.append(
+                (
+                    self.op.module,
+                    self.op.pos,
+                    Text("the others call {name}()", "其他 rank 调用 {name}()", name=self.op.name),
+                )
+            )
         return out
 
     @property
     def key(self) -> Any:
-        return (self.kind == "order", self.module.path, self.pos, self.guard[0].path, self.guard[1])
+        """One finding for a guard and a kind of fault: the first collective on which the ranks part."""
+        return (self.fault, self.guard[0].path, self.guard[1])
 
 
 class Ranks:
@@ -264,9 +292,11 @@ class Ranks:
         out.sure = not decided and all(x[2] for x in ranks) and op.sure and exact(guard)
         if op.group == "mesh" and not exact(guard):
             return None  # members of a group that is not known
-        out.chain = [(t.module, p, label) for t, p, label in calls[len(chain) :]] if calls[: len(chain)] == chain else [
-            (t.module, p, label) for t, p, label in calls
-        ]
+        out.chain = (
+            [(t.module, p, label) for t, p, label in calls[len(chain) :]]
+            if calls[: len(chain)] == chain
+            else [(t.module, p, label) for t, p, label in calls]
+        )
         names = who(a, b, ranks) if ranks else DECIDERS
         out.runner, out.leaver = names[d.side], names[1 - d.side]
         mine = steps_from(node)
@@ -335,7 +365,9 @@ class Ranks:
         if d.node.kind == "op" and d.kind in ("missing", "order"):
             op = d.node.data[0]
             own, others = (mine, theirs) if d.side == 0 else (theirs, mine)
-            around = [m for m in own if m.data[0][0] == "if" and (contains(m.data[0][2], op) or contains(m.data[0][3], op))]
+            around = [
+                m for m in own if m.data[0][0] == "if" and (contains(m.data[0][2], op) or contains(m.data[0][3], op))
+            ]
             passed = {m.key: m.data[3] for m in reversed(others)}
             for m in around:
                 if passed.get(m.key, m.data[3]) != m.data[3]:

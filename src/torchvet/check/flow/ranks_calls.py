@@ -146,15 +146,23 @@ def dispatch(f: Frame, callee: Value, args: list[Value], keywords: dict[str, Val
 
 # ------------------------------------------------------------------------------------------- project functions
 def project(
-    f: Frame, function: Function, receiver: Value | None, args: list[Value], keywords: dict[str, Value], e: Expr, label: str
+    f: Frame,
+    function: Function,
+    receiver: Value | None,
+    args: list[Value],
+    keywords: dict[str, Value],
+    e: Expr,
+    label: str,
 ) -> Value:
     """Follows a call of a project function: its trace becomes an item, its result the value."""
     machine = f.machine
     wrapper = machine.wrapper(function)
     if wrapper is not None:
         first = [receiver] if receiver is not None and function.is_method else []
-        return dispatch(f, wrapper, [*first, *args], keywords, e) if wrapper[0] != "guarded" else guarded(
-            f, wrapper, function, receiver, args, keywords, e, label
+        return (
+            dispatch(f, wrapper, [*first, *args], keywords, e)
+            if wrapper[0] != "guarded"
+            else guarded(f, wrapper, function, receiver, args, keywords, e, label)
         )
     return followed(f, function, receiver, args, keywords, e, label)
 
@@ -181,7 +189,13 @@ def guarded(
 
 
 def followed(
-    f: Frame, function: Function, receiver: Value | None, args: list[Value], keywords: dict[str, Value], e: Expr, label: str
+    f: Frame,
+    function: Function,
+    receiver: Value | None,
+    args: list[Value],
+    keywords: dict[str, Value],
+    e: Expr,
+    label: str,
 ) -> Value:
     machine = f.machine
     bound = machine.bound(f, function, receiver, args, keywords)
@@ -219,9 +233,7 @@ def construct(f: Frame, cls: Any, args: list[Value], keywords: dict[str, Value],
 
 
 # ---------------------------------------------------------------------------------------- outside the project
-def outside(
-    f: Frame, q: str, base: Value | None, args: list[Value], keywords: dict[str, Value], e: Expr
-) -> Value:
+def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
     """A call of a function or method that is not the project's."""
     row = knowledge.api(q)
     if row is not None:
@@ -274,9 +286,7 @@ def hinted_call(f: Frame, name: str, e: Expr) -> Value:
     return found if found is not None else UNKNOWN
 
 
-def unknown_method(
-    f: Frame, base: Value, name: str, args: list[Value], keywords: dict[str, Value], e: Expr
-) -> Value:
+def unknown_method(f: Frame, base: Value, name: str, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
     """A method of an object of unknown class: only names that a framework in use here makes its own."""
     if base[0] == "inst" and name in knowledge.graph("returns_self"):
         return base
@@ -351,7 +361,10 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
                 return derived_local(v, f.machine.origin(f, e, ""), "")
             return REDUCED if v == REDUCED else UNKNOWN
         if name in ("list", "tuple", "set", "dict", "sorted", "iter", "enumerate", "zip", "reversed"):
-            return next((a for a in args if varies(a)), v if v[0] in ("list", "tuple") and name in ("list", "tuple") else UNKNOWN)
+            return next(
+                (a for a in args if varies(a)),
+                v if v[0] in ("list", "tuple") and name in ("list", "tuple") else UNKNOWN,
+            )
         if v[0] == "const" and name in ("int", "str", "bool", "float"):
             try:
                 return const({"int": int, "str": str, "bool": bool, "float": float}[name](v[1]))
@@ -411,7 +424,9 @@ def value_of_row(f: Frame, row: Row, e: Expr, args: list[Value], keywords: dict[
     if kind == "uniform_source":
         if last.startswith("is_"):
             return TRUE  # what is checked is a distributed run
-        if last in ("size", "num_processes", "process_count") or (last.endswith("world_size") and "parallel" not in last):
+        if last in ("size", "num_processes", "process_count") or (
+            last.endswith("world_size") and "parallel" not in last
+        ):
             if "local" in last:
                 return ("size", "local")
             group = group_of(f, row, args, keywords, e) if row.group_arg or args else "world"
@@ -453,7 +468,9 @@ def group_of(f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], 
         return ("unknown", f.module.path, e[1])
     if v[0] == "sym" and v[1] is not None:
         return ("named", v[1])
-    owner = f.function.owner.qualname if f.function.owner is not None and whole.startswith("self.") else f.function.qualname
+    owner = (
+        f.function.owner.qualname if f.function.owner is not None and whole.startswith("self.") else f.function.qualname
+    )
     return ("named", f.module.path, owner, whole)
 
 
@@ -496,7 +513,11 @@ def collective(
             if whole and row.group_arg != "(world)":
                 f.assign(e[3][0], shared, e[1])
         return shared
-    if row.kind == "collective" and e[3] and row.family in ("c10d", "deepspeed", "functional", "composer", "mmengine", "horovod"):
+    if (
+        row.kind == "collective"
+        and e[3]
+        and row.family in ("c10d", "deepspeed", "functional", "composer", "mmengine", "horovod")
+    ):
         whole = dotted(e[3][0])
         if whole is not None:
             f.assign(e[3][0], REDUCED, e[1])
@@ -526,8 +547,10 @@ def switched_off(row: Row, keywords: dict[str, Value], base: Value | None) -> bo
         return None if truth(value) is True else truth(value) is False
     if row.when.startswith("sync_on_compute"):
         return None if base is not None and base[0] == "extinst" and base[2] else True
+    if "(default" in row.when or row.when.endswith("is not None"):
+        return True
     word = words[0].partition("=")[0]
-    if "=" in words[0] and len(words) == 1:
+    if "=" in words[0]:
         value = keywords.get(word)
         return None if value is None or truth(value) is False else truth(value) is True
     return False
@@ -559,7 +582,13 @@ def enter(f: Frame, context: Expr, pos: int) -> tuple[Value, Items, Items, bool]
         if callee[0] in ("sym", "bound") and context[2][0] in ("name", "attr"):
             callee = f.machine.denoted(context[2], f.scope) or callee
         q = qualified(callee)
-        row = knowledge.api(q) if q else f.machine.method_row(f, context[2][-1], context) if callee[0] == "bound" else None
+        row = (
+            knowledge.api(q)
+            if q
+            else f.machine.method_row(f, context[2][-1], context)
+            if callee[0] == "bound"
+            else None
+        )
         if row is not None and row.kind == "first_context":
             args, keywords, _ = arguments(f, context)
             before, after = first_context(f, row, args, keywords, context)
@@ -601,9 +630,7 @@ def qualified(callee: Value) -> str | None:
     return None
 
 
-def first_context(
-    f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], e: Expr
-) -> tuple[Items, Items]:
+def first_context(f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], e: Expr) -> tuple[Items, Items]:
     """One rank runs the body, the others wait at a barrier before it and it waits for them behind: a paired barrier."""
     axis = "local" if "local" in row.name or keywords.get("local") == TRUE else "world"
     leader = ranks_expressions.predicate(f, axis, e, True)

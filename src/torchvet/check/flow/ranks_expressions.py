@@ -236,6 +236,8 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
         return UNKNOWN
     if REDUCED in (a, b) and not varies(a) and not varies(b):
         return REDUCED
+    if name in ("is", "is not") and (is_local(a) or is_local(b)):
+        return UNKNOWN
     if is_local(a) or is_local(b):
         if depends_on_rank(a) or depends_on_rank(b):
             return UNKNOWN
@@ -255,7 +257,12 @@ def folded(v: Value) -> Value:
         return compute(v[1], list(v[2:]))
     if v[0] == "op" and v[1] in ("is", "is not") and v[3] == ("const", None) and truth(v[2]) is True:
         return const(v[1] == "is not")
-    if v[0] == "op" and v[1] in ("==", "!=") and v[3][0] == "const" and v[2][0] in ("func", "closure", "class", "module"):
+    if (
+        v[0] == "op"
+        and v[1] in ("==", "!=")
+        and v[3][0] == "const"
+        and v[2][0] in ("func", "closure", "class", "module")
+    ):
         return const(v[1] == "!=")
     return v
 

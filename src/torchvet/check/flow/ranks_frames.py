@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
 from . import ranks_calls, ranks_expressions
-from .ranks_values import NONE, TRUE, UNKNOWN, op, parts, truth, varies
+from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, op, parts, truth, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ class Frame:
         return self.machine.field(holder, last)
 
     def joined(self, guard: Value, a: Value, b: Value, pos: int, name: str) -> Value:
+        if REDUCED in (a, b) and {a[0], b[0]} <= {"sym", "graph", "bound"}:
+            return REDUCED  # `if distributed: loss = reduce(loss)`: what is checked is a distributed run
         v = op("sel", guard, a, b)
         if v == UNKNOWN or (v[0] == "op" and not varies(v) and not keeps(a) and not keeps(b)):
             return self.sym(pos, name)

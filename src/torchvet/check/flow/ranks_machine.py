@@ -32,7 +32,9 @@ MOST_VARIANTS = 6
 DEEPEST = 40
 MOST_FRAMES = 3000
 """Functions interpreted for one root; beyond, calls are not followed and the root is listed in `Machine.over_budget`."""
-FUNCTION_KINDS = frozenset(("func", "closure", "class", "inst", "extinst", "wrapped", "group", "partial", "packed", "graph"))
+FUNCTION_KINDS = frozenset(
+    ("func", "closure", "class", "inst", "extinst", "wrapped", "group", "partial", "packed", "graph")
+)
 PLAIN_DECORATORS = frozenset(
     ("property", "cached_property", "staticmethod", "classmethod", "abstractmethod", "contextmanager", "overload",
      "setter", "no_grad", "inference_mode", "wraps", "dataclass", "override", "lru_cache", "cache")
@@ -110,7 +112,9 @@ class Machine:
             return ("class", function.owner)
         return ("inst", function.owner, ())
 
-    def called(self, function: Function, receiver: Value | None, bound: dict[str, Value], outer: Frame | None) -> Trace | None:
+    def called(
+        self, function: Function, receiver: Value | None, bound: dict[str, Value], outer: Frame | None
+    ) -> Trace | None:
         """The trace of a call with these arguments; None when the budget is spent."""
         key = (id(function), receiver, tuple(bound.items()), id(outer) if outer is not None else None)
         trace = self._traces.get(key)
@@ -126,7 +130,11 @@ class Machine:
                 return trace
         if self._depth > DEEPEST or self.frames > MOST_FRAMES:
             return None
-        if not self.suspects.matters(function) and not any(carries(v) for v in bound.values()) and not carries(receiver):
+        if (
+            not self.suspects.matters(function)
+            and not any(carries(v) for v in bound.values())
+            and not carries(receiver)
+        ):
             return None
         self._variants[id(function)] = variants + 1
         trace = self._traces[key] = Trace(function, function.module)
@@ -646,7 +654,13 @@ class Machine:
     def hinted(self, function: Function, p: Any) -> Value | None:
         found = knowledge.identifier(p[0])
         origin = (function.module.path, function.pos, p[0])
-        if found is None or function.name == "__init__" and p[2] is not None and p[2][0] == "const" and p[2][2] is not None:
+        if (
+            found is None
+            or function.name == "__init__"
+            and p[2] is not None
+            and p[2][0] == "const"
+            and p[2][2] is not None
+        ):
             return None
         if found[0] in ("rank_source", "local_rank_source"):
             return ("rank", ranks_expressions.axis_of(p[0]), False, origin)
@@ -716,7 +730,9 @@ class Machine:
     def assigned_outside(self, cls: Class, name: str) -> bool:
         """Whether somebody else writes the field (`trainer.should_stop = True`), as far as the texts say."""
         needle = f".{name} ="
-        return any(needle in (self.program.text(p) or "").replace(f"self{needle}", "") for p in self.near(cls.module.path))
+        return any(
+            needle in (self.program.text(p) or "").replace(f"self{needle}", "") for p in self.near(cls.module.path)
+        )
 
     def near(self, path: str) -> list[str]:
         from posixpath import dirname

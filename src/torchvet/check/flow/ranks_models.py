@@ -79,7 +79,11 @@ def class_of_sharded() -> str:
 
 
 def wrapped(machine: Machine, cls: str, inner: Value, keywords: dict[str, Value]) -> Value:
-    if inner[0] == "extinst" and inner[1].startswith(("torch.optim.", "torch.utils.data.")) or inner[0] in ("const", "wrapped"):
+    if (
+        inner[0] == "extinst"
+        and inner[1].startswith(("torch.optim.", "torch.utils.data."))
+        or inner[0] in ("const", "wrapped")
+    ):
         return inner
     buffers = buffers_of(machine, inner)
     if any(truth(keywords.get(k, TRUE)) is False for k in ("broadcast_buffers", "forward_sync_buffers")):
@@ -120,7 +124,7 @@ def class_buffers(machine: Machine, cls: Class, seen: set[int]) -> str | None:
 
 
 def made_module(q: str, args: list[Value]) -> str | None:
-    """"buffers" or "plain" for a module of torch.nn that is made here."""
+    """ "buffers" or "plain" for a module of torch.nn that is made here."""
     if not q.startswith("torch.nn."):
         return None
     last = q.rpartition(".")[2]
@@ -195,14 +199,14 @@ def follows(f: Frame, callee: Value, args: list[Value], e: Expr) -> Value:
     return UNKNOWN
 
 
-def unknown_receiver(
-    f: Frame, base: Value, name: str, args: list[Value], keywords: dict[str, Value], e: Expr
-) -> Value:
+def unknown_receiver(f: Frame, base: Value, name: str, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
     """A method of something without a known class: `backward()` of a loss, an operation on it."""
     if not is_graph(base):
         return UNKNOWN
     if name in knowledge.graph("backward_methods"):
-        row = knowledge.api(f"{graph_class(base)}.backward(loss)") or knowledge.api(f"{class_like_ddp()}.backward(loss)")
+        row = knowledge.api(f"{graph_class(base)}.backward(loss)") or knowledge.api(
+            f"{class_like_ddp()}.backward(loss)"
+        )
         step(f, "backward", e, row, True)
         return NONE
     if name in knowledge.graph("remover_methods"):

@@ -25,13 +25,22 @@ CALLED = compile(r"([A-Za-z_]\w*)\(|(?:self|cls)\.([A-Za-z_]\w*)\b")
 FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 GLOBAL = compile(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 TEST = compile(r"==|!=|\bnot\b|\bin\b|[<>]")
-SMALL_CALL = compile(r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)")
+SMALL_CALL = compile(
+    r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)"
+)
 DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
 HANDED_ON = compile(r"^\s*(?:return\s+|\w+\s*=\s*)?\w+\(\*")
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
 RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
-STEP_KINDS = ("collective", "method_collective", "group_create", "first_context", "forward_collective", "backward_collective")
+STEP_KINDS = (
+    "collective",
+    "method_collective",
+    "group_create",
+    "first_context",
+    "forward_collective",
+    "backward_collective",
+)
 SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
 DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
@@ -55,7 +64,11 @@ def rank_words() -> set[str]:
 
 def step_words() -> set[str]:
     out = {q.rpartition(".")[2] for kind in STEP_KINDS for q in knowledge.names(kind)}
-    return {w for w in out if w not in ("forward", "step", "load", "ones", "zeros", "empty", "full", "rand", "randn", "train")}
+    return {
+        w
+        for w in out
+        if w not in ("forward", "step", "load", "ones", "zeros", "empty", "full", "rand", "randn", "train")
+    }
 
 
 class Suspects:
@@ -227,7 +240,9 @@ class Suspects:
         if len(text) > 120:
             return False
         left = SMALL_CALL.sub("", SMALL_CALL.sub("", text))
-        return "(" not in left.strip().strip("()") and (bool(TEST.search(left)) or left.strip(" .\n")[-1:] in ("", "]", ")") or "rank" in left)
+        return "(" not in left.strip().strip("()") and (
+            bool(TEST.search(left)) or left.strip(" .\n")[-1:] in ("", "]", ")") or "rank" in left
+        )
 
     def define(self, lines: list[str], number: int, levels: int) -> None:
         """The functions around a line, up to two levels (a decorator and its wrapper)."""

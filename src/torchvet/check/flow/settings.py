@@ -192,11 +192,15 @@ class Settings:
 
     def _derived(self, lasts: set[str]) -> set[str]:
         """Names of project classes that, by the names of their bases, may be built on one of the classes."""
-        bases = {
-            c.name: {b[2][-1] if b[0] == "sub" else b[-1] for b in c.bases if b[0] in ("name", "attr", "sub")}
-            for module in list(self.program.modules.values())
-            for c in module.classes.values()
-        }
+        bases: dict[str, set[str]] = {}
+        for module in list(self.program.modules.values()):
+            for c in module.classes.values():
+                of = bases.setdefault(c.name, set())
+                for b in c.bases:
+                    b = b[2] if b[0] == "sub" else b
+                    if b[0] in ("name", "attr"):
+                        bound = module.names.get(b[-1])
+                        of.update((b[-1], bound[2]) if bound is not None and bound[0] == "from" else (b[-1],))
         found = set(lasts)
         while True:
             more = {name for name, of in bases.items() if name not in found and of & found}
@@ -207,7 +211,10 @@ class Settings:
     def _names_for(self, module: Module, wanted: set[str], text: str) -> set[str]:
         """Names under which this module can call one of the classes."""
         names = {n for n in wanted if n in text}
-        return names | {k for k, bound in module.names.items() if bound[0] == "from" and bound[2] in names}
+        if names:
+            names |= {k for k, bound in module.names.items() if bound[0] == "from" and bound[2] in names}
+            names |= self._local_names(self.program.main(module), names)
+        return names
 
     def _local_names(self, f: Function, names: set[str]) -> set[str]:
         """Local names that are one of the classes: `loader = DataLoader if x else Other`."""
@@ -386,7 +393,10 @@ class Settings:
                 continue
             callee = o.e[2]
             name = self.program.qualified(callee, self.origins.scope(o.frame)) or ""
-            if name.startswith("builtins.") and name not in knowledge.loader("iteration"):
+            told = knowledge.loader("set_epoch_callers").get(name, "not")
+            if (name.startswith("builtins.") and name not in knowledge.loader("iteration")) or not told.startswith(
+                "not"
+            ):
                 out.append(o)
                 continue
             inner: list[Origin] = []

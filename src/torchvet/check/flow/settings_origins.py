@@ -249,7 +249,7 @@ class Origins:
                 if name in x[1].names:
                     return self.name(name, None, Frame(self.program.main(x[1])))
             elif x[0] in ("inst", "class"):
-                out += self.member(x[1], name, base, frame)
+                out += self.made_with(x[1], name, base, frame) or self.member(x[1], name, base, frame)
             elif x[0] in ("ext", "extmethod", "func", "method"):
                 return [Origin(e, frame)]
         if out:
@@ -267,6 +267,20 @@ class Origins:
         if option is not None:
             return self.option(option)
         return [Origin(e, frame)]
+
+    def made_with(self, cls: Class, name: str, base: Expr, frame: Frame) -> list[Origin]:
+        """What a visible construction of a class of fields (`Config(num_workers=4)`) passes for one of them."""
+        if "__init__" in cls.methods or is_self(base, frame.function):
+            return []
+        out: list[Origin] = []
+        for o in self.of(base, frame):
+            if o.e[0] != "call":
+                return []
+            given = [v for k, v in o.e[4] if k == name]
+            if not given:
+                return []
+            out += self.of(given[0], o.frame)
+        return out
 
     def attr_of(self, o: Origin, name: str, frame: Frame) -> list[Origin]:
         """`<end>.name` where the end is known: parsed arguments, an instance with fields, a dictionary as object."""

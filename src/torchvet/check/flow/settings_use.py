@@ -6,7 +6,7 @@ from ... import knowledge
 from ..program.model import walk_expr
 from .settings_origins import Frame
 from .settings_reach import loops_around
-from .wrapping_models import FORWARD
+from .wrapping_models import FORWARD, apart, conditions_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,9 +46,13 @@ class Use:
                 for loop in loops_around(self.program.body(e.function), e.pos):
                     if loop[0] != "for" or not self.settings.trains(loop[4], e.function):
                         continue
-                    for o in self.settings.iterated(loop[3], Frame(e.function)):
-                        loader = self.settings.loader_of(o)
-                        if loader is not None and self.whole(loader):
+                    found = [self.settings.loader_of(o) for o in self.settings.iterated(loop[3], Frame(e.function))]
+                    loaders = [x for x in found if x is not None]
+                    if len(loaders) < len(found) or any(x.given("sampler") for x in loaders):
+                        continue  # the other loader may be the one for several ranks
+                    for loader in loaders:
+                        path = conditions_at(self.program.body(loader.frame.function), loader.pos)
+                        if self.whole(loader) and not apart(path, wrap.path):
                             key = (loader.module.path, loader.pos)
                             out.setdefault(key, Unsharded(loader, e, wrap))
         return [x for _, x in sorted(out.items()) if x.loader.module.path not in self.program.loaded_on_demand]
@@ -71,8 +75,8 @@ class Use:
         for o in loader.origins("dataset"):
             if o.e[0] == "unknown":
                 continue
-            if self.says_sharded(o.e):
-                return False
+            if self.says_sharded(o.e) or not self.settings.conflicts.makes_object(o):
+                return False  # a part of something, or made by code that is not seen
             name = self.program.qualified(o.e[2], self.settings.origins.scope(o.frame)) if o.e[0] == "call" else None
             if name and kinds.get(name) == "iterable":
                 return False

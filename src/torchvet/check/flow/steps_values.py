@@ -7,117 +7,169 @@ the business of `graphs`.
 from __future__ import annotations
 
 from ... import knowledge
-from .settings_reach import reaching, start_of
+from ..program.model import blocks_of, children, expressions_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..program.model import Expr, Function
+    from ..program.model import Block, Expr, Function, Stmt
     from ..program.program import Program
 
-MOST = 400
+    Path = tuple[int, ...]
+
+MOST = 60
 """Definitions followed for one value; more is no knowledge."""
+ALL: frozenset[str] = frozenset()
+MOVES = frozenset(("to", "cuda", "items", "keys", "values", "append", "next", "format", "join", "split", "get", "pop"))
+"""Methods that compute nothing on the device and are no pass through a model."""
+OTHERS = ("builtins.", "numpy.", "random.", "time.", "tqdm", "itertools.", "copy.", "collections.", "torch.distributed.")
+
+
+class Definition:
+    """One assignment of a name: the value, and the blocks around it (numbers, outermost first)."""
+
+    __slots__ = ("path", "pos", "quiet", "value")
+
+    def __init__(self, pos: int, value: Expr, path: Path, quiet: bool) -> None:
+        self.pos = pos
+        self.value = value
+        self.path = path
+        self.quiet = quiet
 
 
 class Origins:
-    """The definitions behind the values of one function."""
+    """The definitions behind the values of one function, and its statements with the blocks around them."""
 
     def __init__(self, program: Program, function: Function) -> None:
         self.program = program
-        self.function = function
-        self.body = program.body(function)
         self.scope = program.scope(function)
-        self._reaching: dict[tuple[str, int], list[Any]] = {}
-        self._of: dict[int, frozenset[int]] = {}
-        self.values: dict[int, Expr] = {}
+        self.names: dict[str, list[Definition]] = {}
+        self.paths: dict[int, Path] = {}
         self.removers = knowledge.graph("remover_methods")
         self.attributes = knowledge.graph("remover_attributes")
+        self._forward: dict[int, bool] = {}
+        self._blocks = 0
+        self.index(program.body(function), (), False)
 
-    def definitions(self, name: str, pos: int) -> list[Any]:
-        key = (name, pos)
-        if key not in self._reaching:
-            self._reaching[key] = reaching(self.body, name, pos)
-        return self._reaching[key]
+    def index(self, block: Block, path: Path, quiet: bool) -> None:
+        for s in block:
+            self.paths[s[1]] = path
+            self.define(s, path, quiet)
+            off = quiet or (s[0] == "with" and any(self.switches_off(context) for context, _ in s[2]))
+            for inner in blocks_of(s):
+                self._blocks += 1
+                self.index(inner, path if s[0] in ("with", "try") else (*path, self._blocks), off)
 
-    def of(self, e: Expr, *, cut: bool = True) -> frozenset[int]:
-        """Positions of the assigned expressions that `e` was computed from, those without a call in them included.
-        `cut`: stop where a value loses its graph (`.detach()`, a comparison)."""
-        found: set[int] = set()
-        todo = [e]
-        while todo and len(found) < MOST:
-            for name in names_of(todo.pop(), self.removers if cut else frozenset(), self.attributes if cut else frozenset()):
-                for d in self.definitions(name[2], name[1]):
-                    if len(d) > 1 and d[1][1] not in found and start_of(d[1][1]) < start_of(name[1]):
-                        found.add(d[1][1])
-                        self.values[d[1][1]] = d[1]
-                        todo.append(d[1])
-        return frozenset(found)
+    def switches_off(self, context: Expr) -> bool:
+        if context[0] != "call" or context[2][0] not in ("name", "attr"):
+            return False
+        return self.program.qualified(context[2], self.scope) in knowledge.graph("no_grad_contexts")
 
-    def forwards(self, e: Expr, *, cut: bool = True) -> frozenset[int]:
-        """The calls of something that is no class and no function of a known package among the definitions of `e`
-        and in `e` itself: passes through a model, losses."""
-        out: set[int] = set()
-        for value in (e, *(self.values[p] for p in self.of(e, cut=cut))):
-            for call in calls_of(value, self.removers if cut else frozenset()):
+    def define(self, s: Stmt, path: Path, quiet: bool) -> None:
+        if s[0] == "assign":
+            for t in s[2]:
+                self.bind(t, s[3], s[1], path, quiet)
+        elif s[0] == "ann" and s[4]:
+            self.bind(s[2], s[4], s[1], path, quiet)
+        elif s[0] == "aug":
+            self.bind(s[3], ("tuple", s[1], (s[3], s[4])), s[1], path, quiet)
+
+    def bind(self, t: Expr, value: Expr, pos: int, path: Path, quiet: bool) -> None:
+        if t[0] == "name":
+            self.names.setdefault(t[2], []).append(Definition(pos, value, path, quiet))
+        elif t[0] in ("tuple", "list"):
+            same = value[0] in ("tuple", "list") and len(value[2]) == len(t[2])
+            for i, x in enumerate(t[2]):
+                self.bind(x, value[2][i] if same else value, pos, path, quiet)
+        elif t[0] == "star":
+            self.bind(t[2], value, pos, path, quiet)
+
+    def reaching(self, name: str, before: int, path: Path) -> list[Definition]:
+        """The assignments of a name that can hold before a statement: back to the last one that is always run."""
+        out = []
+        for d in reversed(self.names.get(name, ())):
+            if d.pos >> 32 < before >> 32:
+                out.append(d)
+                if d.path == path[: len(d.path)]:
+                    break
+        return out
+
+    def behind(self, e: Expr, at: int, *, cut: bool) -> list[Definition]:
+        """The definitions that `e`, read in the statement at `at`, was computed from. `cut`: those it has a graph with."""
+        removers = self.removers if cut else ALL
+        attributes = self.attributes if cut else ALL
+        out: dict[int, Definition] = {}
+        todo = [(e, at, self.paths.get(at, ()))]
+        while todo and len(out) < MOST:
+            value, before, path = todo.pop()
+            for name in names_of(value, removers, attributes):
+                for d in self.reaching(name[2], before, path):
+                    if id(d) not in out and not (cut and d.quiet):
+                        out[id(d)] = d
+                        todo.append((d.value, d.pos, d.path))
+        return list(out.values())
+
+    def forwards(self, e: Expr, at: int, *, cut: bool) -> dict[int, Expr]:
+        """{position: call} of the passes through models and losses that `e`, read at `at`, was computed from."""
+        out = {}
+        for value in (e, *(d.value for d in self.behind(e, at, cut=cut))):
+            for call in calls_of(value, self.removers if cut else ALL):
                 if self.is_forward(call):
-                    out.add(call[1])
-        return frozenset(out)
+                    out[call[1]] = call
+        return out
 
     def is_forward(self, call: Expr) -> bool:
+        """May this call be a pass through a module or a loss: not a method of tensors, not a known function?"""
+        known = self._forward.get(call[1])
+        if known is None:
+            known = self._forward[call[1]] = self.find_forward(call)
+        return known
+
+    def find_forward(self, call: Expr) -> bool:
         func = call[2]
         if not call[3] and not call[4]:
             return False
-        if func[0] == "attr" and func[3] in knowledge.graph("keeper_methods") | self.removers | DATA:
+        if func[0] == "attr" and (func[3] in MOVES or func[3] in self.removers or func[3] in knowledge.graph("keeper_methods")):
             return False
         name = self.program.qualified(func, self.scope)
         if name is None:
-            return func[0] in ("name", "attr", "sub", "call") and not (func[0] == "attr" and func[3] == "get")
+            return func[0] in ("name", "attr", "sub", "call")
         if name.startswith("torch."):
-            return name.startswith("torch.nn.") and not name.startswith("torch.nn.functional.one_hot")
-        return not name.startswith(("builtins.", "numpy.", "random.", "time.", "tqdm", "itertools."))
-
-
-DATA = frozenset(("to", "cuda", "items", "keys", "values", "append", "next", "format", "join", "split"))
+            return name.startswith("torch.nn.")
+        return not name.startswith(OTHERS)
 
 
 def names_of(e: Expr, removers: frozenset[str], attributes: frozenset[str]) -> list[Expr]:
     """The names whose values go into an expression; not what is called, and not what loses its graph on the way."""
     out: list[Expr] = []
-    todo = [e]
+    todo: list[Any] = [e]
     while todo:
         e = todo.pop()
         kind = e[0]
         if kind == "name":
             out.append(e)
         elif kind == "call":
-            func = e[2]
-            if func[0] == "attr":
-                if func[3] in removers:
+            if e[2][0] == "attr":
+                if e[2][3] in removers:
                     continue
-                todo.append(func[2])
+                todo.append(e[2][2])
             todo.extend(e[3])
             todo.extend(v for _, v in e[4])
         elif kind == "attr":
             if e[3] not in attributes:
                 todo.append(e[2])
-        elif kind == "cmp" and removers:
-            continue
         elif kind == "sub":
             todo.append(e[2])
-        elif kind not in ("const", "lambda", "big"):
-            from ..program.model import children
-
+        elif kind not in ("const", "lambda", "big") and not (kind == "cmp" and removers):
             todo.extend(children(e))
     return out
 
 
 def calls_of(e: Expr, removers: frozenset[str]) -> list[Expr]:
     """The calls whose results go into an expression."""
-    from ..program.model import children
-
     out: list[Expr] = []
-    todo = [e]
+    todo: list[Any] = [e]
     while todo:
         e = todo.pop()
         if e[0] == "call":

@@ -1,14 +1,20 @@
-"""Where each training step waits for the accelerator only to bring a number to the host."""
+"""Where a training step waits for the accelerator only to bring a number to the host.
+
+One `.item()` a step costs little in most programs, so that alone is no finding. It is one when the number is read only every
+n steps, when it is printed every step, and when a step waits on both sides of a backward (the queue of kernels runs dry
+twice).
+"""
 
 from __future__ import annotations
 
-from ..program.model import line_of, walk_expr
+from ..program.model import blocks_of, expressions_of, line_of, walk_expr
 from .steps import is_counter
 from .steps_values import Origins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from ..program.model import Expr, Function, Module
     from .steps import Site, Steps, Unit
@@ -16,104 +22,135 @@ if TYPE_CHECKING:
 WAITING = frozenset(("item", "tolist", "cpu", "numpy"))
 """Methods that bring a value to the host."""
 CONVERTING = frozenset(("float", "int"))
-DEVICES = ("cuda", "xpu", "npu", "mps", "accelerat", "fabric", "gpu", "GPU", "deepspeed")
+DEVICES = ("cuda", "xpu", "npu", "mps", "ccelerat", "fabric", "deepspeed", "ightning")
 """Words of a program that may run on an accelerator."""
 
 
 class Wait:
-    """A place where a step waits. `use`: "logged" (the value is read every n steps only), "printed", "summed" or "other";
-    `others`: further places of the same step."""
+    """A place where a step waits. `use`: "logged" (the number is read every n steps only, first at `other`), "printed", or
+    "between" (the step also waits on the other side of the backward at `other`); `others`: further places of the step."""
 
-    __slots__ = ("function", "module", "name", "others", "pos", "read_at", "use")
+    __slots__ = ("call", "function", "module", "other", "others", "pos", "use")
 
-    def __init__(self, function: Function, pos: int, name: str, use: str, read_at: int) -> None:
+    def __init__(self, function: Function, call: Expr, use: str, other: int = 0) -> None:
         self.function = function
         self.module: Module = function.module
-        self.pos = pos
-        self.name = name
+        self.call = call
+        self.pos: int = call[1]
         self.use = use
-        self.read_at = read_at
-        self.others: list[tuple[Module, int]] = []
+        self.other = other
+        self.others: list[int] = []
 
 
 class Waits:
+    """Asks for steps that wait."""
+
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.program = steps.program
         self._devices: dict[str, bool] = {}
 
     def found(self) -> Iterator[Wait]:
-        """At most one per step: the first place."""
+        """At most one per step: the first place of the strongest kind."""
         for f in self.steps.functions("backward"):
-            if "item" in f.words or f.name == "<module>" or f.parent is not None:
-                for unit in self.steps.units(f):
-                    first = self.first_of(unit)
-                    if first is not None:
-                        yield first
+            text = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
+            if not any(".item()" in line or ".cpu()" in line or ".tolist()" in line or "float(" in line for line in text):
+                continue
+            for unit in self.steps.units(f):
+                found = sorted(self.in_unit(unit), key=lambda w: w.pos)
+                first = self.strongest(found, unit)
+                if first is not None:
+                    seen = {line_of(first.pos)}
+                    for w in found:
+                        if line_of(w.pos) not in seen and len(first.others) < 4:
+                            seen.add(line_of(w.pos))
+                            first.others.append(w.pos)
+                    yield first
 
-    def first_of(self, unit: Unit) -> Wait | None:
-        found = sorted(self.in_unit(unit), key=lambda w: w.pos)
-        if not found:
+    def strongest(self, found: list[Wait], unit: Unit) -> Wait | None:
+        for w in found:
+            if w.use == "logged" and (self.uses_device(unit.function) or not self.is_complete(unit.function)):
+                return w
+        if not unit.repeated or not self.uses_device(unit.function):
             return None
-        first = found[0]
-        first.others = [(w.module, w.pos) for w in found[1:] if line_of(w.pos) != line_of(first.pos)][:4]
-        return first
+        for w in found:
+            if w.use == "printed":
+                return w
+        backwards = [
+            s.call[1]
+            for s in self.steps.sites(unit.function)
+            if s.loop is unit.loop and self.steps.is_backward(s.call, unit.function) and self.steps.every_step(s, unit.loop)
+        ]
+        for b in backwards[1:]:
+            before = [w for w in found if w.pos < b]
+            if before and found[-1].pos > b and any(a < found[-1].pos for a in backwards):
+                before[0].use, before[0].other = "between", b
+                return before[0]
+        return None
 
     def in_unit(self, unit: Unit) -> Iterator[Wait]:
+        """The places of a step that wait for a value of its own forward pass."""
         f = unit.function
-        origins = Origins(self.program, f)
-        back = unit.backward.call
-        loss = origins.forwards(("tuple", back[1], (back[2][2], *back[3])))
-        if not loss:
-            return
+        sites = []
         for site in self.steps.sites(f):
-            if site.loop is not unit.loop or not self.steps.every_step(site, unit.loop):
-                continue
             value = waited_for(site.call)
-            if value is None or not origins.forwards(value, cut=False) & loss:
-                continue
-            use, read_at = self.use_of(site, unit)
-            yield Wait(f, site.call[1], "", use, read_at)
+            if value is not None and site.loop is unit.loop and self.steps.every_step(site, unit.loop):
+                sites.append((site, value))
+        if not sites:
+            return
+        origins = Origins(self.program, f)
+        back = unit.backward
+        loss = origins.forwards(("tuple", back.call[1], (back.call[2][2], *back.call[3])), back.statement[1], cut=True)
+        for site, value in sites:
+            if loss and loss.keys() & origins.forwards(value, site.statement[1], cut=False).keys():
+                use, other = self.use_of(site, unit)
+                yield Wait(f, site.call, use, other)
 
     def use_of(self, site: Site, unit: Unit) -> tuple[str, int]:
+        """What becomes of the number: "printed", "logged", or "kept"."""
         s = site.statement
-        if site.call[2][0] == "name" and site.call[2][2] == "print":
-            return "printed", 0
         if s[0] == "expr" and s[2][0] == "call" and s[2][2][0] == "name" and s[2][2][2] == "print":
             return "printed", 0
-        if s[0] == "assign" and len(s[2]) == 1 and s[2][0][0] == "name":
-            return self.reads(s[2][0][2], site, unit)
-        if s[0] == "aug":
-            return "summed", 0
-        return "other", 0
+        target: Any = s[2][0] if s[0] == "assign" and len(s[2]) == 1 else s[3] if s[0] == "aug" else None
+        if target is not None and target[0] == "name":
+            read = self.read_every_n(unit.function, target[2], s)
+            if read:
+                return "logged", read
+        return "kept", 0
 
-    def reads(self, name: str, site: Site, unit: Unit) -> tuple[str, int]:
-        """How a name that is bound every step is read: "logged" when each read stands under a counter of steps."""
+    def read_every_n(self, f: Function, name: str, bound: Any) -> int:
+        """Where a name is first read, when each read of it stands under a counter of steps; else 0."""
         first = 0
-        for e, free in self.uses(unit.function, name):
-            if free:
-                return "other", 0
-            first = first or e[1]
-        return ("logged", first) if first else ("other", 0)
-
-    def uses(self, f: Function, name: str) -> Iterator[tuple[Expr, bool]]:
-        """Reads of a name, and whether each is free of a counter of steps."""
-        from ..program.model import blocks_of, expressions_of
-
-        stack = [(self.program.body(f), False)]
+        stack: list[tuple[Any, bool]] = [(self.program.body(f), False)]
         while stack:
             block, counted = stack.pop()
             for s in block:
                 for e in expressions_of(s):
                     for x in walk_expr(e):
-                        if x[0] == "name" and x[2] == name and not (s[0] == "assign" and any(x is t for t in s[2])):
-                            yield x, not counted
-                inner = blocks_of(s)
-                if s[0] == "if":
-                    stack.append((inner[0], counted or is_counter(s[2])))
-                    stack.append((inner[1], counted))
-                else:
-                    stack.extend((b, counted) for b in inner)
+                        if x[0] != "name" or x[2] != name or s is bound or (s[0] == "assign" and any(x is t for t in s[2])):
+                            continue
+                        if not counted:
+                            return 0
+                        first = min(first, x[1]) if first else x[1]
+                for i, inner in enumerate(blocks_of(s)):
+                    stack.append((inner, counted or (s[0] == "if" and i == 0 and is_counter(s[2]))))
+        return first
+
+    # ------------------------------------------------------------------------------------------------------- devices
+    def uses_device(self, f: Function) -> bool:
+        """Does the program of a function name an accelerator, in its module or in one that calls it?"""
+        key = f.module.path
+        if key not in self._devices:
+            self._devices[key] = self.names_device(f.module)
+        return self._devices[key] or any(self.names_device(g.module) for g, _ in self.program.callers(f)[:4] if f.name != "<module>")
+
+    def names_device(self, module: Module) -> bool:
+        text = self.program.text(module.path) or ""
+        return any(word in text for word in DEVICES)
+
+    def is_complete(self, f: Function) -> bool:
+        """Is the program that trains here in sight: module code, or a function that something calls?"""
+        return f.name == "<module>" or bool(self.program.callers(f))
 
 
 def waited_for(call: Expr) -> Expr | None:
@@ -122,7 +159,7 @@ def waited_for(call: Expr) -> Expr | None:
     if func[0] == "attr" and func[3] in WAITING and not call[3]:
         value: Expr = func[2]
         return value
-    if func[0] == "name" and func[2] in CONVERTING and len(call[3]) == 1:
+    if func[0] == "name" and func[2] in CONVERTING and len(call[3]) == 1 and call[3][0][0] in ("name", "attr"):
         value = call[3][0]
-        return value if value[0] in ("name", "attr") else None
+        return value
     return None

@@ -44,7 +44,15 @@ class Op:
     __slots__ = ("family", "group", "key", "module", "name", "pos", "row", "sure")
 
     def __init__(
-        self, name: str, key: str, group: Any, module: Module, pos: int, row: Any = None, sure: bool = True, family: str = ""
+        self,
+        name: str,
+        key: str,
+        group: Any,
+        module: Module,
+        pos: int,
+        row: Any = None,
+        sure: bool = True,
+        family: str = "",
     ) -> None:
         self.name = name
         self.key = key
@@ -189,11 +197,12 @@ def conditions(items: Items, op: Op, depth: int = 0) -> int | None:
     """How many conditions that are not known stand before a collective inside the functions that are called (those of the
     block itself are in sight and do not count); None when the block does not run it."""
     best: int | None = None
+    passed = 0
     for item in items:
         kind = item[0]
         found: int | None = None
         if kind == "op" and item[1] is op:
-            return 0
+            return passed if best is None or passed < best else best
         if kind == "call" and depth < 24 and item[1].has_ops:
             found = conditions(item[1].items, op, depth + 1)
         else:
@@ -206,8 +215,10 @@ def conditions(items: Items, op: Op, depth: int = 0) -> int | None:
                     inner += 1
                 if inner is not None and (found is None or inner < found):
                     found = inner
-        if found is not None and (best is None or found < best):
-            best = found
+        if found is not None and (best is None or found + passed < best):
+            best = found + passed
+        if depth and kind == "if" and not varies(item[1]) and not expected(item[1]):
+            passed += any(x[0] == "exit" and x[1] not in ("raise", "continue") for x in every(item[2] + item[3]))
     return best
 
 

@@ -169,7 +169,9 @@ class Comparison:
             leaver, rest = (a, b) if side == 0 else (b, a)
             found = self.first(rest)
             if found is None and loops:
-                found = self.first(loops[-1][1 - side].other, inside=loops[-1][1 - side]) or self.first(loops[-1][1 - side].next)
+                found = self.first(loops[-1][1 - side].other, inside=loops[-1][1 - side]) or self.first(
+                    loops[-1][1 - side].next
+                )
             if found is not None:
                 self.note("quits", found, 1 - side, ta, tb, leaver, None)
             return
@@ -229,7 +231,12 @@ class Comparison:
             self.walk(self.table.again, loop.other, {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
 
     def same_step(self, a: Node, b: Node) -> bool:
-        return a is b or a.kind == "branch" or b.kind == "branch" or (a.kind == b.kind and (a.kind == "loop" or a.key == b.key))
+        return (
+            a is b
+            or a.kind == "branch"
+            or b.kind == "branch"
+            or (a.kind == b.kind and (a.kind == "loop" or a.key == b.key))
+        )
 
     def left(self, node: Node, loops: Any) -> bool:
         """Whether a step lies behind the innermost loop, not in it."""

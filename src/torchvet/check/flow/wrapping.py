@@ -17,6 +17,7 @@ from .wrapping_models import (
     CONVERTED,
     ESCAPED,
     FORWARD,
+    LOADED,
     OPTIMIZER,
     PLACED,
     WRAPPED,
@@ -173,7 +174,7 @@ class Wrapping:
             if e.order > w.order and e.kind == PLACED and e.device == "gpu" and not apart(e.path, w.path)
         ]
         devices = self.names_devices(w)
-        if later and not escaped:
+        if later and not escaped and not (w.model.unseen and devices):
             return Early(w, later[0])
         if devices and not escaped and w.model.known:
             return Early(w, None)
@@ -250,6 +251,23 @@ class Wrapping:
                 return not all(o.e[0] == "attr" and o.e[3] != "NO_SHARD" for o in self.origins.of(v, Frame(w.function)))
         return False
 
+    def stripped_states(self) -> list[Order]:
+        """A state whose "module." prefix was removed, loaded into the DDP wrapper, whose keys have it: (wrap, load)."""
+        out = []
+        for trace in self.traces():
+            for c in trace.of_kind(LOADED):
+                for w in trace.of_kind(WRAPPED):
+                    if w.family != "ddp" or c.model is not w.result or w.order > c.order or apart(w.path, c.path):
+                        continue
+                    lenient = any(k == "strict" for k, _ in c.call[4]) or len(c.call[3]) > 1
+                    if c.call[3] and not lenient and self.stripped(c.call[3][0], Frame(c.function)):
+                        out.append(Order(w, c))
+        return unique(out)
+
+    def stripped(self, e: Expr, frame: Frame) -> bool:
+        ends = self.origins.of(e, frame)
+        return bool(ends) and all(o.e[0] == "comp" and o.e[2] == "dict" and removes_prefix(o.e[3]) for o in ends)
+
     def bypasses(self) -> list[Order]:
         """A training forward through `.module` of a wrapped model: (wrap, forward)."""
         out = []
@@ -285,6 +303,17 @@ def reaches_backward(body: Block, call: Expr) -> bool:
                     continue
                 if any(y is call or (y[0] == "name" and y[2] in tainted) for y in walk_expr(x)):
                     return True
+    return False
+
+
+def removes_prefix(pair: Expr) -> bool:
+    """`k.replace("module.", "")`, `k.removeprefix("module.")`, `k[7:]`, `k[len("module."):]` as a key."""
+    key = pair[2][0] if pair[0] == "tuple" else pair
+    constants = [x[2] for x in walk_expr(key) if x[0] == "const"]
+    if key[0] == "call" and callee_name(key) in ("replace", "removeprefix"):
+        return "module." in constants and (callee_name(key) == "removeprefix" or "" in constants)
+    if key[0] == "sub" and key[3][0] == "slice" and key[3][3] is None:
+        return 7 in constants or "module." in constants
     return False
 
 

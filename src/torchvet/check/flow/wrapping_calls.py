@@ -162,7 +162,7 @@ class KnownCalls:
         if not models:
             models = [m for k in ("module", "model") for m in models_in(keywords.get(k, ()))]
         if row is not None and row.kind == "wraps_model":
-            family = IN_PLACE_OR_ONE_PROCESS.get((row.family, row.result), row.family)
+            family = IN_PLACE_OR_ONE_PROCESS.get((row.family, row.result or ""), row.family)
             return self.prepare(e, arguments, f) if family == "accelerate" else self.wrap(e, family, models, f)
         if name in knowledge.loader("device_defaults"):
             self.default_device = True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import walk_expr
+from ..program.model import blocks_of, walk_expr
+from .settings_reach import contains
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..program.model import Class, Expr, Function
+    from ..program.model import Block, Class, Expr, Function
     from .wrapping_calls import KnownCalls
 
     Path = tuple[tuple[str, bool, Expr | None], ...]
@@ -25,7 +26,7 @@ class Model:
     """One module as far as the program can tell them apart. `known`: made where we can see it, on the CPU.
     `inner` is the wrapped module, `parent` the module it is an attribute of."""
 
-    __slots__ = ("cls", "inner", "known", "members", "parent", "path", "placed_when_made", "raw_of")
+    __slots__ = ("cls", "inner", "known", "members", "parent", "path", "placed_when_made", "raw_of", "unseen")
 
     def __init__(self, known: bool = False, placed: bool = False, cls: Class | None = None, path: Path = ()) -> None:
         self.known = known
@@ -35,6 +36,7 @@ class Model:
         self.parent: Model | None = None
         self.raw_of: Model | None = None
         self.path = path
+        self.unseen = False
         self.members: dict[str, Model] = {}
 
 
@@ -176,6 +178,23 @@ def shape(e: Any) -> str:
     if len(e) > 1 and isinstance(e[0], str) and isinstance(e[1], int) and e[1] > 1 << 40:
         return "(" + " ".join([e[0], *(shape(x) for x in e[2:])]) + ")"
     return "(" + " ".join(shape(x) for x in e) + ")"
+
+
+def conditions_at(block: Block, pos: int) -> Path:
+    """The tests of the `if` statements around a position and their truth there."""
+    for s in block:
+        if not contains(s[1], pos) or s[0] in ("def", "class"):
+            continue
+        own: Path = ()
+        if s[0] == "if":
+            text, truth = condition(s[2])
+            inside = any(contains(x[1], pos) for x in s[3])
+            own = ((text, truth if inside else not truth, s[2]),)
+        for inner in blocks_of(s):
+            if any(contains(x[1], pos) for x in inner):
+                return own + conditions_at(inner, pos)
+        return ()
+    return ()
 
 
 def apart(a: Path, b: Path) -> bool:

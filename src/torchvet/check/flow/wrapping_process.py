@@ -7,6 +7,7 @@ from ..program.model import blocks_of, expressions_of, target_names, walk_block,
 from ..program.program import callee_name
 from .settings_origins import Frame, Origins, functions_naming
 from .settings_reach import contains
+from .wrapping_models import shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Processes:
         lasts = {n.rpartition(".")[2] for n in names}
         for module in list(self.program.modules.values()) if modules is None else modules:
             text = self.program.text(module.path) or ""
-            if modules is None and module.path in self.program.loaded_on_demand:
+            if modules is None and (module.path in self.program.loaded_on_demand or is_test(module.path)):
                 continue
             here = {n for n in lasts if n in text}
             here |= {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
@@ -84,6 +85,8 @@ class Processes:
             if any(a[0] == "star" for a in call[3]):
                 continue
             use = self.state_use(call, f)
+            if self.own_file(call, f):
+                continue
             if use is None or self.rank_guarded(f, call[1]) or self.on_cpu(f):
                 continue
             if self.distributed(f):
@@ -105,6 +108,19 @@ class Processes:
                 for t in s[2]:
                     held.update(target_names(t))
         return None
+
+    def own_file(self, call: Expr, f: Function) -> bool:
+        """Loads what the same function has saved, or from memory: the tensors come back where they were."""
+        if not call[3]:
+            return False
+        path = shape(call[3][0])
+        for other in self.program.calls(f):
+            if callee_name(other) == "save" and len(other[3]) > 1 and other[1] < call[1] and shape(other[3][1]) == path:
+                return True
+        return any(
+            o.e[0] == "call" and callee_name(o.e) in ("BytesIO", "StringIO")
+            for o in self.origins.of(call[3][0], Frame(f))
+        )
 
     def restores(self, e: Expr) -> bool:
         """A `load_state_dict` of something with tensors: schedulers and scalers keep numbers."""
@@ -244,6 +260,12 @@ class Processes:
 
 
 INIT = {"torch.distributed.init_process_group"}
+
+
+def is_test(path: str) -> bool:
+    """A test starts its processes on one machine, on its own terms."""
+    name = path.rpartition("/")[2]
+    return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
 
 
 def environment_of(e: Expr) -> str:

@@ -202,7 +202,10 @@ class Trace(KnownCalls):
         if kind == "name":
             known = env.get(e[2])
             if not known and (known is not None or any(p[0] == e[2] for p in f.params)):
-                known = env[e[2]] = (Model(path=self._path),)  # may be a model; where it came from is unknown
+                # may be a model; where it came from is unknown: a parameter, or the result of something not seen
+                made = Model(path=self._path)
+                made.unseen = known is not None
+                known = env[e[2]] = (made,)
             return known or ()
         if kind == "attr":
             return self.attribute(self.value(e[2], env, f), e[3])

@@ -73,6 +73,11 @@ class FactsCache:
         row[4] = 0
         return self._value(path, row)
 
+    def known(self, path: str, size: int) -> bool:
+        """Whether `lookup_content` may succeed: a file of this name and size was read before."""
+        row = self._rows.get(path)
+        return row is not None and row[0] == size and bool(row[2])
+
     def lookup_content(self, path: str, data: bytes) -> Any | Gated | None:
         """The row of a file that has these bytes, whatever its time of change says (a fresh checkout); else None.
 

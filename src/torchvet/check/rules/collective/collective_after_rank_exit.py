@@ -17,14 +17,16 @@ RULE = Rule(
     severity=ERROR,
     confidence=CERTAIN,
     since="0.1",
-    summary=Text("some ranks leave before a collective that the others enter", "部分 rank 在其他 rank 进入集合通信之前离开"),
+    summary=Text(
+        "some ranks leave before a collective that the others enter", "部分 rank 在其他 rank 进入集合通信之前离开"
+    ),
 )
 
 
 @RULE.check
 def check(project: Project) -> Iterator[Finding]:
     for d in project.ranks.divergences():
-        if d.kind != "exit":
+        if d.fault != RULE.name:
             continue
         at = d.exit if d.exit is not None else d.guard[1]
         yield RULE.at(
@@ -38,6 +40,7 @@ def check(project: Project) -> Iterator[Finding]:
                 who=d.leaver,
                 line=line_of(at),
             ),
+            function=d.place,
             severity=d.severity,
             confidence=d.confidence,
             help=Text(

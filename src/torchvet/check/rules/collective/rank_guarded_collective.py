@@ -24,15 +24,16 @@ RULE = Rule(
 @RULE.check
 def check(project: Project) -> Iterator[Finding]:
     for d in project.ranks.divergences():
-        if d.kind != "guarded" or d.subject != "collective":
+        if d.fault != RULE.name:
             continue
         yield RULE.at(
             project,
             d.module,
             d.pos,
-            Text("{who}: never reach {name}()", "{who} 永远不会到达 {name}()", who=d.leaver, name=d.op.name)
-            if str(d.runner) == "other ranks"
+            Text("only {who} reach {name}()", "只有{who}会到达 {name}()", who=d.runner, name=d.op.name)
+            if d.many
             else Text("only {who} reaches {name}()", "只有{who}会到达 {name}()", who=d.runner, name=d.op.name),
+            function=d.place,
             severity=d.severity,
             confidence=d.confidence,
             help=Text(

@@ -1,0 +1,47 @@
+"""A rank skips collectives because of its own data."""
+
+from __future__ import annotations
+
+from .._api import LIKELY, WARNING, Rule, Text, note_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...findings import Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV406",
+    name="local-skip",
+    severity=WARNING,
+    confidence=LIKELY,
+    since="0.1",
+    summary=Text("a rank skips collectives because of its own data", "某个 rank 因自己的数据跳过集合通信"),
+)
+
+
+@RULE.check
+def check(project: Project) -> Iterator[Finding]:
+    for d in project.ranks.divergences():
+        if d.fault != RULE.name:
+            continue
+        yield RULE.at(
+            project,
+            d.module,
+            d.pos,
+            Text(
+                "a rank that skips here leaves the others waiting in {name}()",
+                "在此跳过的 rank 会让其他 rank 在 {name}() 中等待",
+                name=d.op.name,
+            ),
+            function=d.place,
+            severity=d.severity,
+            confidence=d.confidence,
+            help=Text(
+                "reduce the flag over all ranks first (all_reduce with MAX), then skip on every rank",
+                "先对所有 rank 归约该标志（all_reduce，MAX），再让每个 rank 一起跳过",
+            ),
+            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
+            trace=d.rows,
+        )

@@ -1,0 +1,50 @@
+"""State that is spread over the ranks is gathered, saved or loaded by some of them only."""
+
+from __future__ import annotations
+
+from .._api import CERTAIN, ERROR, Rule, Text, note_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...findings import Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV404",
+    name="rank-guarded-sharded-state",
+    severity=ERROR,
+    confidence=CERTAIN,
+    since="0.1",
+    summary=Text(
+        "sharded state gathered, saved or loaded on some ranks only", "只在部分 rank 上收集、保存或加载分片状态"
+    ),
+)
+
+
+@RULE.check
+def check(project: Project) -> Iterator[Finding]:
+    for d in project.ranks.divergences():
+        if d.fault != RULE.name:
+            continue
+        yield RULE.at(
+            project,
+            d.module,
+            d.pos,
+            Text(
+                "{name}() needs every rank, but runs on {who} only",
+                "{name}() 需要所有 rank 参与，但只在{who}上执行",
+                name=d.op.name,
+                who=d.runner,
+            ),
+            function=d.place,
+            severity=d.severity,
+            confidence=d.confidence,
+            help=Text(
+                "call it on every rank, then let one rank write the result",
+                "让每个 rank 都调用它，再由一个 rank 写结果",
+            ),
+            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
+            trace=d.rows,
+        )
