@@ -70,4 +70,9 @@ TABLES = {
  'graphless_packages': ('PIL', 'cv2', 'datetime', 'evaluate', 'jax', 'json', 'logging', 'math', 'numpy', 'os', 'pandas', 'pathlib', 'random', 're', 'scipy', 'skimage', 'sklearn', 'sys', 'tensorflow', 'time'),
  'output_attributes': ('attentions', 'encoder_last_hidden_state', 'hidden_states', 'last_hidden_state', 'logits', 'loss', 'pooler_output', 'prediction_logits', 'seq_relationship_logits'),
  'consuming_methods': ('adapt', 'minimize'),
+ 'host_methods': ('cpu', 'item', 'numpy', 'tolist'),
+ 'host_functions': ('builtins.float', 'builtins.int'),
+ 'device_words': ('ccelerat', 'cuda', 'deepspeed', 'fabric', 'ightning', 'mps', 'npu', 'xpu'),
+ 'moving_methods': ('append', 'cuda', 'format', 'get', 'items', 'join', 'keys', 'next', 'pop', 'split', 'to', 'values'),
+ 'forwardless_packages': ('builtins', 'collections', 'copy', 'itertools', 'numpy', 'random', 'time', 'torch.distributed', 'tqdm'),
 }

@@ -12,6 +12,7 @@ TABLES = {
  'step_methods': ('backward', 'manual_backward'),
  'iteration': ('builtins.enumerate', 'builtins.zip', 'builtins.iter', 'builtins.list', 'builtins.tuple', 'builtins.map', 'builtins.filter', 'builtins.sorted', 'builtins.reversed'),
  'view_methods': ('numpy', 'cpu', 'detach', 'view', 'squeeze', 'unsqueeze', 'flatten', 't', 'transpose', 'permute', 'contiguous', 'data'),
+ 'derived_handles': ('begin', 'cursor', 'connect', 'session', 'makefile', 'get_reader'),
  'placement_methods': ('to', 'cuda', 'cpu', 'xpu', 'npu', 'hpu', 'mtia', 'ipu', 'to_empty'),
  'module_methods': ('train', 'eval', 'half', 'float', 'double', 'bfloat16', 'type', 'requires_grad_', 'apply', 'share_memory', 'compile'),
  'returns_module': ('torch.compile', 'torch.jit.script', 'torch._dynamo.optimize'),

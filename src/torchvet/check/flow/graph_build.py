@@ -98,7 +98,7 @@ class Builder(Expressions):
             self.keep("append", s[1], before, path or (), self.op(s[1], "copy", value), expr)
             return
         added = self.op(s[1], s[2] + "=", value)
-        if added is NOTHING or s[2] not in ("+", "-", "*", "@", "|"):
+        if added is NOTHING or s[2] not in ("+", "-"):
             result = self.op(s[1], s[2], before, added)
         else:
             store = self.keep("add", s[1], before, path or (), added, s[4])

@@ -96,8 +96,10 @@ class Fates(Base):
         if sites:
             stack.append((sites[-1], sites[:-1]))
             return
-        for call in self.calls_of(f):
-            stack.append((call, ()))
+        calls = self.calls_of(f)
+        stack += [(call, ()) for call in calls]
+        if not calls and f.owner is not None and self.is_module_class(f.owner):
+            fate.unknown = True  # whoever runs the module trains what it returns
 
     def readers(self, graph: Graph, key: str, stack: list[tuple[Node, Sites]]) -> None:
         """Where an attribute is read: in the methods of its class, and by that name in the same module."""

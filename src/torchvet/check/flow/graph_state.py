@@ -105,6 +105,8 @@ class States(Base):
         for store in graph.stores:
             if store.how != "item" or len(store.path) != 2 or store.path[0] != graph.self_name:
                 continue
+            if store.key is None or store.key[0] == "const" or store.value.kind not in ("elem", "tuple", "join", "call"):
+                continue
             for call in self.structure(store.value):
                 if call.kind != "call" or not self.made_by_object(call):
                     continue
@@ -112,7 +114,7 @@ class States(Base):
                 if not any(store.place in self.structure(a) for a in arguments):
                     continue
                 # somebody cuts the graph of another part of the same result: there is one
-                if self.calls_module(call) or any(call in self.structure(n) for _, n in graph.removed):
+                if any(call in self.structure(n) for _, n in graph.removed):
                     yield Carried(f, store.pos, "".join(store.path), None)
                     break
 

@@ -232,7 +232,7 @@ class Graphs(Evaluations, Marks, States, Fates, Carrying):
 
     def counts(self, acc: Node, found: Carry, loops: list[Loop], graph: Graph, guards: Any) -> bool:
         """Is a kept value a fault: not used by a later backward, kept over more than one step."""
-        if any(acc in e.accs for e in self.events(graph)) or loops and not self.is_made_in(found, loops[0]):
+        if any(acc in e.accs for e in self.events(graph)) or loops and not self.is_made_in(found, loops[0], acc.data.value):
             return False
         if loops and self.is_micro(loops, graph):
             return False
@@ -249,16 +249,23 @@ class Graphs(Evaluations, Marks, States, Fates, Carrying):
         """Is the same place written each time: `x["loss"] = v`."""
         return store.how == "item" and (store.key is None or store.key[0] in ("const", "attr"))
 
-    def is_made_in(self, found: Carry, loop: Loop) -> bool:
+    def is_made_in(self, found: Carry, loop: Loop, value: Node) -> bool:
         """Is the value made in each turn of the loop, or only named again there?"""
         node = found.sites[0] if found.sites else found.root
         if node.graph is not loop.graph:
-            return True
+            return not self.comes_from_outside(value)
         while node.kind in ("elem", "iter") and node.inputs:
             node = node.inputs[0]
         if node.kind in ("param", "free"):
             return False
         return loop in nest_of(node.loop) or node.kind in ("phi", "join", "acc", "snap")
+
+    def comes_from_outside(self, value: Node) -> bool:
+        """Is a value an element of what the function was given?"""
+        root = value
+        while root.kind in ("elem", "iter", "op", "join", "phi") and root.inputs:
+            root = root.inputs[0]
+        return root.kind == "param" and root.data != root.graph.self_name
 
     def is_off(self, found: Carry) -> bool:
         """Do all known callers switch gradients off where the value is made?"""
@@ -460,7 +467,7 @@ class Graphs(Evaluations, Marks, States, Fates, Carrying):
             if not loops and not (outlives and self.is_repeated(graph, None)):
                 continue
             found = self.carry(value, sites, loops[0] if loops else None)
-            if found is None or self.is_off(found) or loops and not self.is_made_in(found, loops[0]):
+            if found is None or self.is_off(found) or loops and not self.is_made_in(found, loops[0], value):
                 continue
             if self.is_module(value) or self.is_module(found.root):
                 continue

@@ -11,7 +11,7 @@ from ...findings import CERTAIN, ERROR, LIKELY, POSSIBLE, WARNING, Text
 from .ranks_machine import Machine
 from .ranks_suspects import Suspects
 from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, leaves, varies
-from .traces import Op, Table, Trace, Walker, conditions, contains, every, keys_in
+from .traces import Op, Table, Trace, Walker, conditions, contains, every, first_op, keys_in
 from .traces_compare import Comparison, Difference, steps_from
 
 TYPE_CHECKING = False
@@ -342,22 +342,17 @@ class Ranks:
         return False
 
     def step_of(self, node: Node, d: Difference) -> tuple[Op, Any] | None:
+        """The collective of a step, with the calls that lead to it."""
         if node.kind == "op":
             return node.data  # type: ignore[no-any-return]
+        found: Op | None = None
+        chain: Any = ()
         if node.kind == "call":
-            from .traces import first_op
-
-            found = first_op(node.data[0].items)
-            if found is None:
-                return None
-            return found[0], node.data[1]
-        if d.loop is not None:
-            from .traces import first_op
-
-            item, trace, _, chain = d.loop.data
+            found, chain = first_op(node.data[0].items), node.data[1]
+        elif d.loop is not None:
+            item, _, _, chain = d.loop.data
             found = first_op(item[3] if item[0] == "loop" else item[2])
-            return (found[0], chain) if found else None
-        return None
+        return (found, chain) if found is not None else None
 
     def responsible(self, d: Difference) -> Node | None:
         """The guard at which the two ranks took different ways: the innermost around the step, else the latest one."""

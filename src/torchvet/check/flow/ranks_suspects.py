@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 NEWLINE = compile(r"\r\n|\r|\n")
 SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
 WORD = compile(r"[A-Za-z_]\w*")
-CALLED = compile(r"([A-Za-z_]\w*)\(|(?:self|cls)\.([A-Za-z_]\w*)\b")
+CALLED = compile(r"(?:\b([A-Za-z_]\w*)\.)?\b([A-Za-z_]\w*)\(|\b(?:self|cls)\.([A-Za-z_]\w*)\b(?!\()")
+GUARDING = compile(r"\b(?:if|while|elif|and|or|not|in|with|return|yield|lambda|assert)\b|==|!=|[<>]|^\s*@|range\(|::|except")
+"""A line that can part the ranks; one that only passes a rank on cannot."""
 FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 GLOBAL = compile(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 TEST = compile(r"==|!=|\bnot\b|\bin\b|[<>]")
@@ -45,6 +47,8 @@ SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
 DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
 """Words of decisions that a rank takes on its own data."""
+STEP = "<step>"
+COMMUNICATES = compile(r"dist|comm|accel|fabric|strateg|trainer|hvd|^xm$|group|engine|metric|self|util|mpu|parallel|^pl|model|optim|state")
 COMMON = 30
 """A name that more functions than this carry says nothing about which one is called."""
 
@@ -62,20 +66,19 @@ def rank_words() -> set[str]:
     return out
 
 
-def step_words() -> set[str]:
-    out = {q.rpartition(".")[2] for kind in STEP_KINDS for q in knowledge.names(kind)}
-    return {
-        w
-        for w in out
-        if w not in ("forward", "step", "load", "ones", "zeros", "empty", "full", "rand", "randn", "train")
-    }
+def step_words() -> tuple[set[str], set[str]]:
+    """(names of collectives that say what they are, plain words such as `gather` that many objects have)."""
+    rows = {q for kind in STEP_KINDS for q in knowledge.names(kind)}
+    words = {w for q in rows if (w := q.rpartition(".")[2]) not in ("forward", "step", "backward")}
+    strong = {w for w in words if "_" in w.strip("_") or w.startswith(("all", "barrier", "broadcast"))}
+    return strong, words - strong
 
 
 class Suspects:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.words = rank_words() | DECISIONS
-        self.steps = step_words()
+        self.steps, self.plain_steps = step_words()
         self.wraps = {q.rpartition(".")[2] for q in knowledge.names("wraps_model")} | {"DDP", "FSDP"}
         self.hot_names: set[str] = set()
         self._hot: set[int] = set()
@@ -124,16 +127,17 @@ class Suspects:
                 by_name.setdefault(callable_name(f), []).append(f)
         todo: list[Function] = []
         for module in modules:
-            lines = self.ranked_lines(module)
+            text = self.program.lines(module.path)
+            lines = [n for n in self.ranked_lines(module) if GUARDING.search(text[n - 1])]
             tokens = self.tokens(module)
-            if tokens.isdisjoint(self.steps) and tokens.isdisjoint(by_name):
+            if tokens.isdisjoint(self.steps) and tokens.isdisjoint(self.plain_steps) and tokens.isdisjoint(by_name):
                 continue
             for f in (*module.all_functions(), self.program.main(module)):
                 calls = self.calls(f)
                 for name in calls:
                     if name in by_name:
                         callers.setdefault(name, []).append(f)
-                if not calls.isdisjoint(self.steps):
+                if STEP in calls or not calls.isdisjoint(self.steps):
                     todo.append(f)
                 if lines:
                     at = bisect_left(lines, f.first_line)
@@ -157,7 +161,13 @@ class Suspects:
         """Names that the text of a function calls or reads from self."""
         known = self._calls.get(id(f))
         if known is None:
-            known = self._calls[id(f)] = frozenset([a or b for a, b in CALLED.findall(self.text_of(f))]) - {f.name}
+            found = set()
+            for holder, called, read in CALLED.findall(self.text_of(f)):
+                if called in self.plain_steps and (holder == "" or COMMUNICATES.search(holder.lower())):
+                    found.add(STEP)
+                found.add(called or read)
+            found.discard(f.name)
+            known = self._calls[id(f)] = frozenset(found)
         return known
 
     def sharded(self, module: Module, field: str) -> bool:
@@ -180,7 +190,7 @@ class Suspects:
             return True
         text = self.text_of(f)
         for word in compile(rf"\b{name}\.(\w+)").findall(text):
-            if word in self.words or word in self.steps:
+            if word in self.words or word in self.steps or word in self.plain_steps:
                 return True
         return len(self.program.modules) <= SMALL and bool(self.wrapping) and f"{name}(" in text
 
@@ -197,7 +207,8 @@ class Suspects:
             known = id(f) in self._hot or id(f) in self._ranked or not self.tokens(f.module).isdisjoint(self.wraps)
             if not known and self._found:
                 words = set(WORD.findall(self.text_of(f)))
-                known = bool(words & self.words or words & self.steps or self.calls(f) & self.hot_names)
+                calls = self.calls(f)
+                known = bool(words & self.words or words & self.steps or STEP in calls or calls & self.hot_names)
             self._known[id(f)] = known or not self._found
         return self._known[id(f)]
 

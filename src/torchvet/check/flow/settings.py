@@ -97,10 +97,8 @@ class Loader(Made):
 
     def argument_pos(self, name: str) -> int:
         """Where the parameter is written at the loader; the call when it is not."""
-        for k, v in self.call[4]:
-            if k == name:
-                return v[1]  # type: ignore[no-any-return]
-        return self.pos
+        found = self.argument(name)
+        return found[0][1] if found is not None and contains(self.pos, found[0][1]) else self.pos
 
     def values(self, name: str, frame: Frame | None = None) -> list[Value]:
         """What the parameter can be; empty when it is not passed (the default holds)."""
@@ -148,6 +146,7 @@ class Settings:
         self._use: Use | None = None
         self._workers: Workers | None = None
         self._handles: Handles | None = None
+        self._generators: Handles | None = None
         self._trains: dict[int, bool] = {}
         self._by_call: dict[tuple[str, int], Loader] = {}
 
@@ -158,7 +157,7 @@ class Settings:
         if self._made is None:
             self._made = {}
             wanted: dict[str, str] = {}
-            for t in ("loader_classes", "samplers"):
+            for t in ("loader_classes", "samplers", "settings_classes"):
                 for name in knowledge.loader(t):
                     wanted.setdefault(name, t)
             for m in self._constructions(wanted):
@@ -289,6 +288,15 @@ class Settings:
         return self._handles
 
     @property
+    def generators(self) -> Handles:
+        """Random generators that datasets carry into their workers."""
+        if self._generators is None:
+            from .settings_handles import Handles
+
+            self._generators = Handles(self, "random_generators")
+        return self._generators
+
+    @property
     def in_workers(self) -> Workers:
         if self._workers is None:
             from .settings_workers import Workers
@@ -316,6 +324,9 @@ class Settings:
     def argument(self, made: Made, name: str, frame: Frame) -> tuple[Expr, Frame] | None:
         """The expression passed for a parameter of the outside class, through the project class's `__init__` if any."""
         own = made.name == knowledge.loader("loader_classes")[0]
+        keywords = knowledge.loader("settings_classes").get(made.name)
+        if keywords is not None:
+            return self._passed(made.call, keywords.get(name, name), frame, False)
         if made.cls is not None:
             init = self.program.method(made.cls, "__init__")
             if init is not None and not passes_all(init):
@@ -370,7 +381,8 @@ class Settings:
         """Where the values of a parameter are set, over all loaders, in the order of the files. A place in a module
         that is not itself under check counts as set at the loader."""
         out: dict[tuple[str, int], Place] = {}
-        for loader in self.loaders():
+        objects = [Loader(m, self) for m in self.made("settings_classes")]
+        for loader in (*self.loaders(), *objects):
             for v in loader.values(name):
                 if not wanted(v):
                     continue

@@ -35,8 +35,11 @@ class Handle:
 
 
 class Handles:
-    def __init__(self, settings: Settings) -> None:
+    """What datasets carry into their workers, of the things that a knowledge table names."""
+
+    def __init__(self, settings: Settings, table: str = "fork_unsafe") -> None:
         self.settings = settings
+        self.table = table
         self.program = settings.program
         self._of_class: dict[int, list[Handle]] = {}
 
@@ -54,6 +57,8 @@ class Handles:
 
     def has_workers(self, loader: Loader) -> bool:
         """Can the loader have workers? A number that cannot be seen was passed on purpose."""
+        if self.table == "random_generators":
+            return self.settings.in_workers.surely(loader)
         return any(v.kind != "const" or v.value for v in loader.workers())
 
     def dataset_classes(self, loader: Loader) -> list[Class]:
@@ -77,6 +82,8 @@ class Handles:
             return []
         before = self.reached(cls, ["__init__"])
         inside = self.reached(cls, list(ENTRIES))
+        if self.table == "random_generators" and self.knows_worker(cls, inside):
+            return []
         out = []
         for attribute, values in self.attributes(cls).items():
             opened = [(e, f) for e, f in values if f in before and f not in inside]
@@ -94,6 +101,12 @@ class Handles:
                     out.append(found)
                     break
         return out
+
+    def knows_worker(self, cls: Class, inside: list[Function]) -> bool:
+        """Does the code that runs in a worker, or the class, ask which worker it is, or seed again?"""
+        lines = self.program.lines(cls.module.path)[cls.first_line - 1 : cls.end_line]
+        text = [*lines, *(x for f in inside for x in self.program.lines(f.module.path)[f.first_line - 1 : f.end_line])]
+        return any(w in x for x in text for w in ("worker_info", "worker_id", ".seed(", "manual_seed("))
 
     def attributes(self, cls: Class) -> dict[str, list[tuple[Expr, Function]]]:
         names: dict[str, list[tuple[Expr, Function]]] = {}
@@ -133,7 +146,14 @@ class Handles:
         if e[0] == "call":
             name = self.settings.program.qualified(e[2], self.settings.origins.scope(o.frame)) or ""
             name = name.removeprefix("builtins.")
-            return name if name in knowledge.loader("fork_unsafe") else None
+            if name in knowledge.loader(self.table):
+                return name
+            if e[2][0] == "attr" and e[2][3] in knowledge.loader("derived_handles") and depth < 3:
+                for base in self.settings.origins.of(e[2][2], o.frame):
+                    found = self.opener_of(base, depth + 1)
+                    if found is not None:
+                        return found
+            return None
         if e[0] == "sub" and depth < 3 and not reads_all(e[3]):
             for base in self.settings.origins.of(e[2], o.frame):
                 found = self.opener_of(base, depth + 1)

@@ -92,6 +92,17 @@ class Options:
             return None
         return self.near(frame.module, name)
 
+    def of_parameter(self, f: Function, name: str) -> Option | None:
+        """`@click.option("--workers", default=4)` above a function gives its parameter `workers`."""
+        if not f.decorators:
+            return None
+        for d in f.decorators:
+            if d[0] == "call" and d[2][-1] == "option":
+                option = declared(d, self.program.main(f.module))
+                if option is not None and option.dest == name and option.default is not None:
+                    return option
+        return None
+
     def near(self, module: Module, name: str) -> Option | None:
         """The one option of this destination in the module, in the modules that it imports, or in its importers."""
         for group in ((module,), self.imported(module), self.importers(module)):

@@ -208,11 +208,14 @@ class Origins:
             return self.argument(p, f, frame.call, frame.outer)
         if f.owner is not None and f.params and f.params[0] is p and f.is_method:
             return [unknown(None, frame)]
+        option = self.options.of_parameter(f, p[0])
+        if option is not None:
+            return self.option(option)
         callers = self.program.callers(f) if frame.depth() < 6 else []
         if callers and len(callers) <= CALLERS:
             return [o for g, call in callers for o in self.argument(p, f, call, Frame(g))]
         if p[2] is not None:
-            out = [relabel(o, DEFAULT) for o in self.of(p[2], self.home(f))]
+            out = [relabel(o, DEFAULT) for o in self.field_default(p[2], self.home(f))]
             return out if not callers else [*out, unknown(None, frame)]
         return [unknown(None, frame)]
 
@@ -230,7 +233,7 @@ class Origins:
                     return found
         if any(a[0] == "star" for a in call[3]) or p[2] is None:
             return [unknown(None, outer)]
-        return [relabel(o, DEFAULT) for o in self.of(p[2], self.home(f))]
+        return [relabel(o, DEFAULT) for o in self.field_default(p[2], self.home(f))]
 
     def home(self, f: Function) -> Frame:
         """Where the defaults of a function are evaluated."""
@@ -244,6 +247,10 @@ class Origins:
             return assigned
         scope = self.scope(frame)
         out: list[Origin] = []
+        if base[0] == "attr" and base[3] in ("hparams", "_hparams"):
+            out = self.saved_hyperparameter(base[2], name, frame)
+            if out:
+                return out
         for x in self.program.entities(base, scope):
             if x[0] == "module":
                 if name in x[1].names:
@@ -254,10 +261,6 @@ class Origins:
                 return [Origin(e, frame)]
         if out:
             return out
-        if base[0] == "attr" and base[3] in ("hparams", "_hparams"):
-            out = self.saved_hyperparameter(base[2], name, frame)
-            if out:
-                return out
         ends = self.of(base, frame)
         for o in ends:
             out += self.attr_of(o, name, frame)

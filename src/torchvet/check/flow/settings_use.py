@@ -10,7 +10,9 @@ from .wrapping_models import FORWARD, apart, conditions_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..program.model import Expr
+    from collections.abc import Iterator
+
+    from ..program.model import Expr, Function, Stmt
     from .settings import Loader, Settings
     from .settings_workers import Found
     from .wrapping import Wrapping
@@ -43,10 +45,10 @@ class Use:
                 wrap = wraps.get(id(e.model))
                 if wrap is None:
                     continue
-                for loop in loops_around(self.program.body(e.function), e.pos):
-                    if loop[0] != "for" or not self.settings.trains(loop[4], e.function):
+                for f, loop in self.loops(e):
+                    if loop[0] != "for" or not self.settings.trains(loop[4], f):
                         continue
-                    found = [self.settings.loader_of(o) for o in self.settings.iterated(loop[3], Frame(e.function))]
+                    found = [self.settings.loader_of(o) for o in self.settings.iterated(loop[3], Frame(f))]
                     loaders = [x for x in found if x is not None]
                     if len(loaders) < len(found) or any(x.given("sampler") for x in loaders):
                         continue  # the other loader may be the one for several ranks
@@ -56,6 +58,12 @@ class Use:
                             key = (loader.module.path, loader.pos)
                             out.setdefault(key, Unsharded(loader, e, wrap))
         return [x for _, x in sorted(out.items()) if x.loader.module.path not in self.program.loaded_on_demand]
+
+    def loops(self, e: Event) -> Iterator[tuple[Function, Stmt]]:
+        """The loops around an event, and around the calls that led to it."""
+        for f, pos in ((e.function, e.pos), *((g, call[1]) for g, call in reversed(e.calls))):
+            for loop in loops_around(self.program.body(f), pos):
+                yield f, loop
 
     def whole(self, loader: Loader) -> bool:
         if loader.name != knowledge.loader("loader_classes")[0] or loader.cls is not None:

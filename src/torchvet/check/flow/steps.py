@@ -147,7 +147,10 @@ class Steps:
         func = call[2]
         if func[0] != "attr" or func[3] not in knowledge.graph("backward_methods"):
             return False
-        return not (func[2][0] == "call" and func[2][2][0] == "name" and func[2][2][2] == "super") and func[3] != "update_params"
+        return (
+            not (func[2][0] == "call" and func[2][2][0] == "name" and func[2][2][2] == "super")
+            and func[3] != "update_params"
+        )
 
     def trains(self, backward: Site, sites: tuple[Site, ...]) -> bool:
         """Is there a step or a zero_grad beside the backward: in its loop, a loop around it, or the function?"""
@@ -185,7 +188,9 @@ class Steps:
 
     def is_hook(self, f: Function) -> bool:
         """A method that a framework runs once per batch of training."""
-        if f.owner is None or not f.name.startswith(("training_", "train_", "on_train_batch", "fit_", "compute_", "loss")):
+        if f.owner is None or not f.name.startswith(
+            ("training_", "train_", "on_train_batch", "fit_", "compute_", "loss")
+        ):
             return False
         outside = self.program.bases(f.owner)[1]
         hooks = knowledge.graph("training_hooks")

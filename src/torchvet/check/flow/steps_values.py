@@ -1,13 +1,13 @@
 """Which definitions a value of one function was computed from, by name.
 
-Enough to say that two values of a training step share a forward pass; what flows through calls, attributes and containers is
-the business of `graphs`.
+Enough to say that two values of a training step share a forward pass; what flows through calls, attributes and
+containers is the business of `graphs`.
 """
 
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import blocks_of, children, expressions_of
+from ..program.model import blocks_of, children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +21,17 @@ if TYPE_CHECKING:
 MOST = 60
 """Definitions followed for one value; more is no knowledge."""
 ALL: frozenset[str] = frozenset()
-MOVES = frozenset(("to", "cuda", "items", "keys", "values", "append", "next", "format", "join", "split", "get", "pop"))
-"""Methods that compute nothing on the device and are no pass through a model."""
-OTHERS = ("builtins.", "numpy.", "random.", "time.", "tqdm", "itertools.", "copy.", "collections.", "torch.distributed.")
+OTHERS = (
+    "builtins.",
+    "numpy.",
+    "random.",
+    "time.",
+    "tqdm",
+    "itertools.",
+    "copy.",
+    "collections.",
+    "torch.distributed.",
+)
 
 
 class Definition:
@@ -96,7 +104,7 @@ class Origins:
         return out
 
     def behind(self, e: Expr, at: int, *, cut: bool) -> list[Definition]:
-        """The definitions that `e`, read in the statement at `at`, was computed from. `cut`: those it has a graph with."""
+        """The definitions that `e`, read in the statement at `at`, comes from. `cut`: those it has a graph with."""
         removers = self.removers if cut else ALL
         attributes = self.attributes if cut else ALL
         out: dict[int, Definition] = {}
@@ -130,7 +138,9 @@ class Origins:
         func = call[2]
         if not call[3] and not call[4]:
             return False
-        if func[0] == "attr" and (func[3] in MOVES or func[3] in self.removers or func[3] in knowledge.graph("keeper_methods")):
+        if func[0] == "attr" and (
+            func[3] in MOVES or func[3] in self.removers or func[3] in knowledge.graph("keeper_methods")
+        ):
             return False
         name = self.program.qualified(func, self.scope)
         if name is None:

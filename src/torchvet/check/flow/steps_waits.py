@@ -54,7 +54,9 @@ class Waits:
         """At most one per step: the first place of the strongest kind."""
         for f in self.steps.functions("backward"):
             text = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
-            if not any(".item()" in line or ".cpu()" in line or ".tolist()" in line or "float(" in line for line in text):
+            if not any(
+                ".item()" in line or ".cpu()" in line or ".tolist()" in line or "float(" in line for line in text
+            ):
                 continue
             for unit in self.steps.units(f):
                 found = sorted(self.in_unit(unit), key=lambda w: w.pos)
@@ -71,7 +73,7 @@ class Waits:
         for w in found:
             if w.use == "logged" and (self.uses_device(unit.function) or not self.is_complete(unit.function)):
                 return w
-        if not unit.repeated or not self.uses_device(unit.function):
+        if not unit.repeated or is_epoch(unit) or not self.uses_device(unit.function):
             return None
         for w in found:
             if w.use == "printed":
@@ -79,7 +81,9 @@ class Waits:
         backwards = [
             s.call[1]
             for s in self.steps.sites(unit.function)
-            if s.loop is unit.loop and self.steps.is_backward(s.call, unit.function) and self.steps.every_step(s, unit.loop)
+            if s.loop is unit.loop
+            and self.steps.is_backward(s.call, unit.function)
+            and self.steps.every_step(s, unit.loop)
         ]
         for b in backwards[1:]:
             before = [w for w in found if w.pos < b]
@@ -127,7 +131,12 @@ class Waits:
             for s in block:
                 for e in expressions_of(s):
                     for x in walk_expr(e):
-                        if x[0] != "name" or x[2] != name or s is bound or (s[0] == "assign" and any(x is t for t in s[2])):
+                        if (
+                            x[0] != "name"
+                            or x[2] != name
+                            or s is bound
+                            or (s[0] == "assign" and any(x is t for t in s[2]))
+                        ):
                             continue
                         if not counted:
                             return 0
@@ -142,7 +151,9 @@ class Waits:
         key = f.module.path
         if key not in self._devices:
             self._devices[key] = self.names_device(f.module)
-        return self._devices[key] or any(self.names_device(g.module) for g, _ in self.program.callers(f)[:4] if f.name != "<module>")
+        return self._devices[key] or any(
+            self.names_device(g.module) for g, _ in self.program.callers(f)[:4] if f.name != "<module>"
+        )
 
     def names_device(self, module: Module) -> bool:
         text = self.program.text(module.path) or ""
@@ -151,6 +162,18 @@ class Waits:
     def is_complete(self, f: Function) -> bool:
         """Is the program that trains here in sight: module code, or a function that something calls?"""
         return f.name == "<module>" or bool(self.program.callers(f))
+
+
+def is_epoch(unit: Unit) -> bool:
+    """A loop that counts, with no loop around it: each turn may be a whole pass over the data (full-batch training)."""
+    loop = unit.loop
+    if loop is None or any(p[0] == "loop" and p[1] is not loop for p in unit.backward.path):
+        return False
+    if loop[0] == "while":
+        return True
+    return not any(x[0] in ("name", "attr") and "oader" in x[-1] for x in walk_expr(loop[3])) and any(
+        x[0] == "name" and x[2] in ("range", "trange") for x in walk_expr(loop[3])
+    )
 
 
 def waited_for(call: Expr) -> Expr | None:

@@ -183,41 +183,54 @@ def prune(items: Items) -> Items:
     return tuple(out)
 
 
-def contains(items: Items, op: Op, depth: int = 0) -> bool:
+def contains(items: Items, op: Op) -> bool:
     """Whether a block runs this very collective, also through calls."""
-    for item in every(items):
-        if item[0] == "op" and item[1] is op:
-            return True
-        if item[0] == "call" and depth < 24 and item[1].has_ops and contains(item[1].items, op, depth + 1):
-            return True
-    return False
+    return any(x is op for x in ops_of(items))
 
 
-def conditions(items: Items, op: Op, depth: int = 0) -> int | None:
+def ops_of(items: Items) -> Iterator[Op]:
+    """Every collective of a block and of what it calls, each function once."""
+    seen: set[int] = set()
+    stack = [items]
+    while stack:
+        for item in every(stack.pop()):
+            if item[0] == "op":
+                yield item[1]
+            elif item[0] == "call" and item[1].has_ops and id(item[1]) not in seen:
+                seen.add(id(item[1]))
+                stack.append(item[1].items)
+
+
+def conditions(items: Items, op: Op, inside: bool = False, known: dict[int, int | None] | None = None) -> int | None:
     """How many conditions that are not known stand before a collective inside the functions that are called (those of the
     block itself are in sight and do not count); None when the block does not run it."""
+    memo: dict[int, int | None] = {} if known is None else known
     best: int | None = None
     passed = 0
     for item in items:
         kind = item[0]
         found: int | None = None
         if kind == "op" and item[1] is op:
-            return passed if best is None or passed < best else best
-        if kind == "call" and depth < 24 and item[1].has_ops:
-            found = conditions(item[1].items, op, depth + 1)
+            found = 0
+        elif kind == "call" and item[1].has_ops:
+            key = id(item[1])
+            if key not in memo:
+                memo[key] = None  # a recursive call adds no way of its own
+                memo[key] = conditions(item[1].items, op, True, memo)
+            found = memo[key]
         else:
+            chosen = kind == "if" and (inside or item[4] == item[5])
             for block in blocks(item):
-                inner = conditions(block, op, depth)
-                chosen = kind == "if" and (depth or item[4] == item[5])
+                inner = conditions(block, op, inside, memo)
                 if inner is not None and chosen and not varies(item[1]) and not expected(item[1]):
                     inner += 1
-                elif inner is not None and kind == "try" and depth and block is not item[1] and block is not item[4]:
+                elif inner is not None and kind == "try" and inside and block is not item[1] and block is not item[4]:
                     inner += 1
                 if inner is not None and (found is None or inner < found):
                     found = inner
         if found is not None and (best is None or found + passed < best):
             best = found + passed
-        if depth and kind == "if" and not varies(item[1]) and not expected(item[1]):
+        if inside and kind == "if" and not varies(item[1]) and not expected(item[1]):
             passed += any(x[0] == "exit" and x[1] not in ("raise", "continue") for x in every(item[2] + item[3]))
     return best
 
@@ -233,31 +246,38 @@ def expected(guard: Value) -> bool:
     return hinted is not None and hinted[0] == "uniform_source"
 
 
-def keys_in(items: Items, depth: int = 0) -> dict[str, bool]:
+def keys_in(items: Items, known: dict[int, dict[str, bool]] | None = None) -> dict[str, bool]:
     """{key of a collective: whether it always runs} of a block, calls followed."""
+    memo: dict[int, dict[str, bool]] = {} if known is None else known
     out: dict[str, bool] = {}
     for item in items:
         kind = item[0]
         if kind == "op":
             out[item[1].key] = True
-        elif kind == "call" and depth < 12 and item[1].has_ops:
-            for key, always in keys_in(item[1].items, depth + 1).items():
-                out[key] = out.get(key, False) or always
+        elif kind == "call" and item[1].has_ops:
+            key = id(item[1])
+            if key not in memo:
+                memo[key] = {}
+                memo[key] = keys_in(item[1].items, memo)
+            for name, always in memo[key].items():
+                out[name] = out.get(name, False) or always
         else:
             for block in blocks(item):
-                for key in keys_in(block, depth):
-                    out.setdefault(key, False)
+                for name in keys_in(block, memo):
+                    out.setdefault(name, False)
     return out
 
 
-def first_op(items: Items, chain: Any = (), depth: int = 0) -> tuple[Op, Any] | None:
-    """The first collective of a block with the calls that lead to it ((module, pos, label)...)."""
+def first_op(items: Items, seen: set[int] | None = None) -> Op | None:
+    """The first collective of a block, calls followed."""
+    passed: set[int] = set() if seen is None else seen
     for item in every(items):
         if item[0] == "op":
-            return item[1], chain
-        if item[0] == "call" and depth < 24 and item[1].has_ops:
-            found = first_op(item[1].items, (*chain, (None, item[2], item[3])), depth + 1)
-            if found:
+            return item[1]  # type: ignore[no-any-return]
+        if item[0] == "call" and item[1].has_ops and id(item[1]) not in passed:
+            passed.add(id(item[1]))
+            found = first_op(item[1].items, passed)
+            if found is not None:
                 return found
     return None
 

@@ -275,7 +275,8 @@ class Wrapping:
             for c in trace.of_kind(BYPASSED):
                 for w in trace.of_kind(WRAPPED):
                     if w.model is c.model and w.family in ("ddp", "fsdp1") and w.order < c.order:
-                        whole = any(e.kind == FORWARD and e.function is c.function for e in trace.on(w.result))
+                        through = [e for e in trace.on(w.result) if e.kind == FORWARD]
+                        whole = any(e.function is c.function for e in through) or (c.family == "method" and through)
                         if (
                             not whole
                             and not apart(w.path, c.path)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..program.program import Program
     from .wrapping_models import Path, Values
 
+STATE_METHODS = ("state_dict", "named_modules", "modules", "children", "named_children", "named_buffers", "buffers")
 IN_PLACE_OR_ONE_PROCESS = {("ddp", "dp_module"): "dp", ("fsdp2", "ddp_module"): "replicate"}
 
 
@@ -43,6 +44,7 @@ class KnownCalls:
         self.events: list[Event] = []
         self.default_device = False
         self._path: Path = ()
+        self._calls: list[tuple[Function, Expr]] = []
         self._on_device = 0
         self._no_grad = 0
 
@@ -78,6 +80,7 @@ class KnownCalls:
 
     def event(self, kind: str, model: Model, e: Expr, f: Function) -> Event:
         made = Event(kind, model, e, f, self._path, len(self.events))
+        made.calls = tuple(self._calls)
         self.events.append(made)
         return made
 
@@ -116,6 +119,10 @@ class KnownCalls:
                 keywords = {k: self.value(v, env, f) for k, v in e[4]}
                 self.forward(e, [m for m in models if m.raw_of], f)
                 return self.enter(target, e, arguments, keywords, own[0], f)
+        raw = [m for m in models if m.raw_of is not None and not m.raw_of.placed_when_made]
+        if raw and method not in ("forward", "module") and not self._no_grad and method not in STATE_METHODS:
+            for m in raw:
+                self.event(BYPASSED, m, e, f).family = "method"
         for m in models:
             if method not in m.members and method not in (
                 "forward",

@@ -70,7 +70,7 @@ class Several:
 
 
 class Event:
-    __slots__ = ("_device", "call", "family", "function", "kind", "model", "order", "path", "result", "trace")
+    __slots__ = ("_device", "call", "calls", "family", "function", "kind", "model", "order", "path", "result", "trace")
 
     def __init__(self, kind: str, model: Model, call: Expr, function: Function, path: Path, order: int) -> None:
         self.kind = kind
@@ -79,6 +79,7 @@ class Event:
         self.function = function
         self.path = path
         self.order = order
+        self.calls: tuple[tuple[Function, Expr], ...] = ()
         self._device: str | None = None
         self.trace: KnownCalls | None = None
         self.family = ""

@@ -162,9 +162,23 @@ class Processes:
             if len(seen) > 12:
                 break
             if self.module_distributed(g.module):
-                return True
+                return not self.before_spawn(f, g)
             seen += [c for c, _ in self.program.callers(g)[:6] if c not in seen]
-        return any(self.module_distributed(g.module) for g in seen)
+        return False
+
+    def before_spawn(self, f: Function, g: Function) -> bool:
+        """Where a module spawns its processes, only what they run is run by several: a function that wraps or joins the
+        group itself, or is called by one."""
+        if ".spawn(" not in (self.program.text(g.module.path) or ""):
+            return False
+        seen: list[Function] = [f]
+        for h in seen:
+            lines = self.program.lines(h.module.path)[h.first_line - 1 : h.end_line]
+            if any("DistributedDataParallel(" in x or "DDP(" in x or "init_process_group(" in x for x in lines):
+                return False
+            if len(seen) < 12:
+                seen += [c for c, _ in self.program.callers(h)[:6] if c not in seen]
+        return True
 
     def module_distributed(self, module: Module) -> bool:
         if module.path not in self._distributed:

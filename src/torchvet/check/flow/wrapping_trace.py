@@ -43,13 +43,21 @@ class Trace(KnownCalls):
         self.relevance = relevance
         self._steps = 0
         self._stack: list[Function] = []
+        self._entered: set[int] = set()
 
     # ------------------------------------------------------------------------------------------------ running
     def run(self, root: Function) -> None:
         env: dict[str, Values] = {}
+        me: Any = None
         if root.owner is not None and root.is_method and root.params:
-            env[root.params[0][0]] = (self.instance(root.owner, seen=root.name == "__init__"),)
+            me = self.instance(root.owner, seen=root.name == "__init__")
+            env[root.params[0][0]] = (me,)
         self.function(root, env)
+        if root.name == "__init__" and root.owner is not None:
+            # nobody is seen to use the class: its methods run after the constructor, in their order
+            for name, method in root.owner.methods.items():
+                if method.is_method and method.params and id(method) not in self._entered and name != "__init__":
+                    self.function(method, {method.params[0][0]: (me,)})
 
     def instance(self, cls: Class, seen: bool) -> Any:
         if self.is_module(cls):
@@ -61,6 +69,7 @@ class Trace(KnownCalls):
 
     def function(self, f: Function, env: dict[str, Values]) -> Values:
         self._stack.append(f)
+        self._entered.add(id(f))
         before = self._path
         returned: list[Any] = []
         no_grad = any(
@@ -379,7 +388,10 @@ class Trace(KnownCalls):
         if target in self._stack or len(self._stack) >= DEPTH or target.is_generator:
             self.escape(arguments, keywords, e, f)
             return ()
-        if not self.relevance.on_path(target):
+        holds = isinstance(me, Instance) and any(
+            m.inner is not None for v in me.attributes.values() for m in models_in(v)
+        )
+        if not holds and not self.relevance.on_path(target):
             given = (*arguments, *keywords.values(), (me,))
             if not any(followed(m) for v in given for m in models_in(v)):
                 return self.given_back(target, e, arguments, keywords, f)
@@ -397,7 +409,11 @@ class Trace(KnownCalls):
         for k, v in keywords.items():
             if k is not None:
                 inner[k] = v
-        return self.function(target, inner)
+        self._calls.append((f, e))
+        try:
+            return self.function(target, inner)
+        finally:
+            self._calls.pop()
 
     def given_back(
         self, target: Function, e: Expr, arguments: list[Values], keywords: dict[str | None, Values], f: Function

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MOST = 6
 """More possible meanings than this are no knowledge."""
 DEPTH = 24
+STARS = 40
+"""A module with more star imports than this is a table of contents (transformers has one of 400): it is not searched."""
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 NONE: tuple[Any, ...] = ()
 
@@ -341,7 +343,7 @@ def module_member(program: Program, module: Module, name: str, depth: int) -> An
     bound = module.names.get(name)
     scope = program.module_scope(module)
     if bound is None:
-        for dotted, level in module.stars:
+        for dotted, level in module.stars if len(module.stars) <= STARS else ():
             path = program.find(module.path, dotted, level)
             text = (program.text(path) or "") if path else ""
             if path is None or not may_give(text, name):

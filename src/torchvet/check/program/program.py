@@ -8,6 +8,7 @@ folder, in the folder above its outermost package, and in the folders between th
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from posixpath import dirname, join, normpath
 
 from .collect import lower, lower_function
@@ -17,6 +18,7 @@ from .names import Scope, call_targets, entities_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from re import Pattern
     from typing import Any
 
     from .model import Block, Expr, Stmt
@@ -51,6 +53,10 @@ class Program:
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: dict[int, dict[str, list[tuple[Expr, Function]]]] = {}
         self._found: dict[tuple[str, str, int], str | None] = {}
+        self._near: dict[str, list[str]] = {}
+        self._called: dict[str, frozenset[str]] = {}
+        self._starts: dict[str, tuple[str, list[int]]] = {}
+        self._call: Pattern[str] | None = None
         self._statements: dict[int, tuple[Stmt, ...]] = {}
         self._expressions: dict[int, tuple[Expr, ...]] = {}
         self._calls: dict[int, tuple[Expr, ...]] = {}
@@ -295,8 +301,8 @@ class Program:
             name = function.owner.name if name in ("__init__", "__new__") else ""
         if not name:
             return
-        for module in self._modules_naming(function, name + "("):
-            rows = [i for i, line in enumerate(self.lines(module.path), 1) if name + "(" in line]
+        for module in self._modules_naming(function, name):
+            rows = self.lines_with(module.path, name + "(")
             seen: set[int] = set()
             outside = set(rows)
             for f in (*module.all_functions(), self.main(module)):
@@ -315,23 +321,54 @@ class Program:
                             yield g, call
 
     def _modules_naming(self, function: Function, name: str) -> list[Module]:
+        """The modules whose text calls something of this name."""
         root = self.project_root(dirname(function.module.path))
         prefix = (root if root is not None else dirname(function.module.path)) or ""
-        near = [p for p in self.files if p.startswith(prefix)]
-        paths = dict.fromkeys(self.modules)
-        if len(near) <= NEAR_FILES:
-            paths.update(dict.fromkeys(near))
-        own = f"\ndef {name}" if function.owner is None else ""
+        if prefix not in self._near:
+            near = [p for p in self.files if p.startswith(prefix)]
+            self._near[prefix] = near if len(near) <= NEAR_FILES else []
+        paths = dict.fromkeys([*self.modules, *self._near[prefix]])
+        own = f"\ndef {name}(" if function.owner is None else ""
         out = []
         for path in paths:
-            text = self.text(path)
-            if text and name in text:
-                if own and path != function.module.path and own in text and "." + name not in text:
-                    continue  # its own function of that name
-                module = self.module(path)
-                if module:
-                    out.append(module)
+            if name not in self.called_names(path):
+                continue
+            text = self.text(path) or ""
+            if own and path != function.module.path and own in text and "." + name not in text:
+                continue  # its own function of that name
+            module = self.module(path)
+            if module:
+                out.append(module)
         return out
+
+    def lines_with(self, path: str, word: str) -> list[int]:
+        """Numbers of the lines of a file that hold a word."""
+        if path not in self._starts:
+            starts, total = [], 0
+            for line in self.lines(path):
+                starts.append(total)
+                total += len(line) + 1
+            self._starts[path] = ("\n".join(self.lines(path)), starts)
+        text, starts = self._starts[path]
+        out: list[int] = []
+        at = text.find(word)
+        while at >= 0:
+            line = bisect_right(starts, at)
+            if not out or out[-1] != line:
+                out.append(line)
+            at = text.find(word, at + len(word))
+        return out
+
+    def called_names(self, path: str) -> frozenset[str]:
+        """The identifiers that stand before an opening bracket in a file."""
+        if path not in self._called:
+            if self._call is None:
+                from re import compile
+
+                self._call = compile(r"\w+(?=\()")
+            text = self.text(path)
+            self._called[path] = frozenset(self._call.findall(text)) if text else NOTHING
+        return self._called[path]
 
     def with_nested(self, function: Function) -> Iterator[Function]:
         """A function and the functions and local classes' methods defined inside it."""

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ..flow.graphs import Graphs
     from ..flow.ranks import Ranks
     from ..flow.settings import Settings
+    from ..flow.steps import Steps
     from ..flow.wrapping import Wrapping
     from ..program.program import Program
 
@@ -43,6 +44,14 @@ class Project:
 
             self._flows["settings"] = Settings(self.program, self.options)
         return self._flows["settings"]  # type: ignore[return-value]
+
+    @property
+    def steps(self) -> Steps:
+        if "steps" not in self._flows:
+            from ..flow.steps import Steps
+
+            self._flows["steps"] = Steps(self.program, self.options)
+        return self._flows["steps"]  # type: ignore[return-value]
 
     @property
     def wrapping(self) -> Wrapping:

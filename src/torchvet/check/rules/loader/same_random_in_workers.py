@@ -1,0 +1,49 @@
+"""A random generator that a dataset stores: every worker gets a copy in the same state."""
+
+from __future__ import annotations
+
+from .._api import WARNING, Rule, Text, note_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...findings import Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV211",
+    name="same-random-in-workers",
+    severity=WARNING,
+    since="0.1",
+    summary=Text(
+        "a stored generator gives all workers the same numbers", "保存的随机数生成器让所有 worker 得到相同的数"
+    ),
+)
+
+
+@RULE.check
+def check(project: Project) -> Iterator[Finding]:
+    for held in project.settings.generators.carried():
+        notes = [
+            note_at(project, held.use_function.module, held.use[1], Text("a worker draws here", "worker 在此取随机数"))
+        ]
+        if held.loader is not None:
+            text = Text("this loader copies it to each worker", "该 DataLoader 把它复制到每个 worker")
+            notes.append(note_at(project, held.loader.module, held.loader.pos, text))
+        yield RULE.at(
+            project,
+            held.function.module,
+            held.pos,
+            Text(
+                "self.{name} starts in the same state in every worker: they draw the same numbers",
+                "self.{name} 在每个 worker 中状态相同：取到的随机数也相同",
+                name=held.attribute,
+            ),
+            function=held.function,
+            help=Text(
+                "make it in the worker, seeded with torch.utils.data.get_worker_info().seed",
+                "在 worker 中创建，以 torch.utils.data.get_worker_info().seed 为种子",
+            ),
+            notes=notes,
+        )
