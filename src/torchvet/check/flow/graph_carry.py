@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MAY, HUNT, SURE = 0, 1, 2
 CALLER_LEVELS = 2
 """Callers of callers asked whether they run backward on what comes back."""
+SHORT = 30
+"""Lines of a function that may hand a value on to one that runs backward."""
 BUDGET = 1500
 """Nodes visited for one question about a value."""
 
@@ -164,7 +166,7 @@ class Carrying(Summaries):
         if known is not None:
             return known
         out = self._parameters[id(f)] = {}
-        if "backward" not in self.program_text(f) or self.depth_of_training > 3:
+        if self.depth_of_training > 3 or not self.may_train(f):
             return out
         self.depth_of_training += 1
         try:
@@ -185,9 +187,11 @@ class Carrying(Summaries):
 
     depth_of_training = 0
 
-    def program_text(self, f: Function) -> str:
-        """The text in which a function's backward must stand: its module's."""
-        return self.program.text(f.module.path) or ""
+    def may_train(self, f: Function) -> bool:
+        """May a function run backward: it says so, or it is short and its module says so."""
+        if "backward" in self.text(f):
+            return True
+        return f.end_line - f.first_line < SHORT and ".backward(" in (self.program.text(f.module.path) or "")
 
     def caller_events(self, graph: Graph) -> list[Event]:
         """The callers run backward on what the function returns."""
@@ -334,7 +338,7 @@ class Carrying(Summaries):
         proof, state = False, ALIVE
         if within is not None and within.graph is not node.graph:
             within = None
-        events = self.events(node.graph, not sites)
+        events = self.events(node.graph, not sites and node.graph is self.home)
         if sites:
             events = events + self.site_events(node.graph, sites[-1])
         for event in events:
@@ -360,6 +364,7 @@ class Carrying(Summaries):
         """Whether a value has a graph when gradients are on; None when not, or not known."""
         self.budget = BUDGET
         self.bottom = within
+        self.home = node.graph
         self.way = ()
         self.enter()
         self.fuel = max(self.fuel, 4 * FUEL)
@@ -368,6 +373,8 @@ class Carrying(Summaries):
         finally:
             self.nesting -= 1
 
+    home: Graph | None = None
+    """The function of the question."""
     bottom: Loop | None = None
     """The loop that the place of the question lives through, for values that come back to its function."""
 
@@ -482,15 +489,12 @@ class Carrying(Summaries):
         return None
 
     def through_parameter(self, node: Node, sites: Sites) -> Carry | None:
+        """What the call passes through which the question came; a parameter alone is unknown: its callers are asked
+        about what they hand on, so that each finding names the call that brings the graph."""
         f = node.graph.function
         if sites and any(t is f for t, _ in self.targets(sites[-1])):
             return self._carry(self.argument(sites[-1], f, node.data), sites[:-1], None if sites[:-1] else self.bottom)
-        if sites or node.data == node.graph.self_name:
-            return None
-        found = self.any_of([(n, ()) for n, _ in self.passed(node)[:4]], None)
-        if found is not None and self.bottom is not None and self.bottom.graph is node.graph:
-            return Carry(ALIVE, node, ())  # a backward of the caller is none in each turn of this function's loop
-        return found
+        return None
 
     def through_call(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
         if self.partly(node) and not sites:

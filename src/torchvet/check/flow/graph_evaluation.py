@@ -7,7 +7,7 @@ its result on that way.
 
 from __future__ import annotations
 
-from .graph_values import NOTHING, OFF, ON, Graph, Node, contradict, nest_of
+from .graph_values import INHERIT, NOTHING, OFF, ON, Graph, Node, contradict, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Evaluations(Base):
         if not graph.evals or self.wants_gradients(f):
             return
         for node in sorted(graph.calls.values(), key=lambda n: n.pos):
-            if node.kind != "call" or not node.data.evals or self.mode_at(node) != ON:
+            if node.kind != "call" or not node.data.evals or node.mode not in (INHERIT, ON):
                 continue
             entry = self.evaluated(node, self.callee(node))
             if entry is None and node.data.receiver is not NOTHING and self.targets(node):
@@ -65,7 +65,7 @@ class Evaluations(Base):
                 if entry is not None and self.carry(node) is None:
                     entry = None
             if entry is not None and self.is_forward(node):
-                if self.is_idle(graph, node, entry) and not self.is_handed_on(f):
+                if self.is_idle(graph, node, entry) and self.mode_at(node) == ON and not self.is_handed_on(f):
                     yield Unguarded(f, node, self.name_of_callee(node), (f.module, entry[1]))
                     return
                 continue
@@ -120,11 +120,11 @@ class Evaluations(Base):
     def in_callee(self, graph: Graph, node: Node) -> Iterator[Unguarded]:
         """A call that hands an evaluated module to a function which runs it."""
         for f, _ in self.targets(node)[:2]:
-            if f is graph.function or self.mode(f) != ON or self.wants_gradients(f):
+            if f is graph.function or self.own_mode(f) == OFF or self.wants_gradients(f) or not self.may_forward(f):
                 continue
             inner = self.graph(f)
             for called in sorted(inner.calls.values(), key=lambda n: n.pos):
-                if called.kind != "call" or called.mode == OFF or self.mode_at(called) != ON or called.data.evals:
+                if called.kind != "call" or called.mode not in (INHERIT, ON) or called.data.evals:
                     continue
                 outer = self.as_seen(inner, self.callee(called), node)
                 entry = self.evaluated(node, outer) if outer is not NOTHING else None
@@ -134,9 +134,15 @@ class Evaluations(Base):
                 trained = any(called in e.reached for e in self.events(inner)) or any(
                     node in e.reached and not contradict(e.guards, entry[0]) for e in self.events(graph)
                 )
-                if repeated and not trained and not self.fate(called).trained and not self.is_handed_on(f):
+                if not repeated or trained or self.mode_at(node) != ON or self.mode_at(called) != ON:
+                    continue
+                if not self.fate(called).trained and not self.is_handed_on(f):
                     yield Unguarded(f, called, self.name_of_callee(called), (graph.function.module, entry[1]))
                     return
+
+    def may_forward(self, f: Function) -> bool:
+        """A function that trains is looked at by itself."""
+        return ".backward(" not in self.text(f)
 
     def as_seen(self, inner: Graph, callee: Node, site: Node) -> Node:
         """A callee's module as the caller names it."""

@@ -1,8 +1,8 @@
 """Training steps: which loops and functions run one, and what they run in every turn.
 
-A *unit* is a piece of code that runs once per training step: the body of a loop that holds a backward, or the whole body of a
-function that holds one outside its own loops (`train_step`). What stands under `if step % n == 0`, in an exception handler
-or after the loop is not run every step.
+A *unit* is a piece of code that runs once per training step: the body of a loop that holds a backward, or the whole
+body of a function that holds one outside its own loops (`train_step`). What stands under `if step % n == 0`, in an
+exception handler or after the loop is not run every step.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Steps:
         sites = self.sites(f)
         seen: set[int] = set()
         for site in sites:
-            if not self.is_backward(site.call, f) or any(p[0] == "handler" for p in site.path):
+            if not self.is_backward(site.call) or any(p[0] == "handler" for p in site.path):
                 continue
             loop = site.loop
             if loop is not None and (is_short(loop) or self.makes_optimizer(loop, sites, f)):
@@ -142,15 +142,13 @@ class Steps:
             seen.add(id(loop))
             yield Unit(f, loop, site, loop is not None or self.is_repeated(f))
 
-    def is_backward(self, call: Expr, f: Function) -> bool:
+    def is_backward(self, call: Expr) -> bool:
         """Does this call run a backward pass (over a loss, not over the inputs of an autograd function)?"""
         func = call[2]
         if func[0] != "attr" or func[3] not in knowledge.graph("backward_methods"):
             return False
-        return (
-            not (func[2][0] == "call" and func[2][2][0] == "name" and func[2][2][2] == "super")
-            and func[3] != "update_params"
-        )
+        of_super = func[2][0] == "call" and func[2][2][0] == "name" and func[2][2][2] == "super"
+        return not of_super and func[3] != "update_params"
 
     def trains(self, backward: Site, sites: tuple[Site, ...]) -> bool:
         """Is there a step or a zero_grad beside the backward: in its loop, a loop around it, or the function?"""
@@ -188,12 +186,10 @@ class Steps:
 
     def is_hook(self, f: Function) -> bool:
         """A method that a framework runs once per batch of training."""
-        if f.owner is None or not f.name.startswith(
-            ("training_", "train_", "on_train_batch", "fit_", "compute_", "loss")
-        ):
+        hooks = knowledge.graph("training_hooks")
+        if f.owner is None or not any(hook.endswith("." + f.name) for hook in hooks):
             return False
         outside = self.program.bases(f.owner)[1]
-        hooks = knowledge.graph("training_hooks")
         return any(f"{base}.{f.name}" in hooks for base in outside)
 
     def every_step(self, site: Site, loop: Stmt | None) -> bool:
@@ -239,7 +235,7 @@ def collect(block: Block, path: tuple[Any, ...], out: list[Site]) -> None:
 
 
 def is_step(call: Expr) -> bool:
-    """`optimizer.step()`, `scaler.step(optimizer)`, `zero_grad()`; a step with a plain number or an action is not one."""
+    """`optimizer.step()`, `scaler.step(optimizer)` or `zero_grad()`."""
     func = call[2]
     if func[0] != "attr":
         return False
@@ -260,7 +256,7 @@ def asks_for_device(test: Expr) -> bool:
     if test[0] == "bool":
         return all(asks_for_device(e) for e in test[3])
     if test[0] == "call":
-        return test[2][0] == "attr" and test[2][3] == "is_available"
+        return bool(test[2][0] == "attr" and test[2][3] == "is_available")
     if test[0] == "cmp" and test[2][0] in ("==", "!=", "in"):
         return any(e[0] == "const" and e[2] in ("cuda", "cpu") for e in test[3])
     return False

@@ -7,6 +7,7 @@ optimizer steps: the gradients of the generator were computed for nothing.
 from __future__ import annotations
 
 from ... import knowledge
+from ..program.model import dotted, walk_expr
 from .steps_values import Origins
 
 TYPE_CHECKING = False
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Undetached:
-    """A sample that reaches the discriminator with the generator's graph. `pos` of the discriminator's call, `made_at` of the
-    generator's, `back_at` of the backward; `sample`, `generator` and `discriminator` as written."""
+    """A sample that reaches the discriminator with the generator's graph. `pos` of the discriminator's call, `made_at` of
+    the generator's, `back_at` of the backward; `sample`, `generator` and `discriminator` as written."""
 
     __slots__ = ("back_at", "discriminator", "function", "generator", "made_at", "module", "pos", "sample")
 
@@ -43,7 +44,7 @@ class Generators:
 
     def found(self) -> Iterator[Undetached]:
         for f in self.steps.functions("backward"):
-            sites = [s for s in self.steps.sites(f) if self.steps.is_backward(s.call, f)]
+            sites = [s for s in self.steps.sites(f) if self.steps.is_backward(s.call)]
             if len(sites) < 2:  # a program of this kind has a backward for each of the two
                 continue
             for unit in self.steps.units(f):
@@ -94,9 +95,8 @@ class Generators:
                 if bound:
                     break
                 scope = scope.parent  # type: ignore[assignment]
-        elif optimizer[0] == "attr" and optimizer[2][0] == "name" and f.owner is not None and f.params:
-            if optimizer[2][2] == f.params[0][0]:
-                made = [e for e, _ in self.program.attribute(f.owner, optimizer[3])]
+        elif f.owner is not None and f.params and dotted(optimizer) == f"{f.params[0][0]}.{optimizer[-1]}":
+            made = [e for e, _ in self.program.attribute(f.owner, optimizer[3])]
         names = set()
         for e in made:
             for x in calls_with_parameters(e):
@@ -136,8 +136,6 @@ class Generators:
 
 def calls_with_parameters(e: Expr) -> Iterator[Expr]:
     """The modules M of every `M.parameters()` in an expression."""
-    from ..program.model import walk_expr
-
     for x in walk_expr(e):
         if x[0] == "call" and x[2][0] == "attr" and x[2][3] in knowledge.graph("module_methods"):
             yield x[2][2]
@@ -145,6 +143,4 @@ def calls_with_parameters(e: Expr) -> Iterator[Expr]:
 
 def key_of(e: Expr) -> str:
     """A module as written, `.module` of a wrapper left out."""
-    from ..program.model import dotted
-
     return (dotted(e) or "").removesuffix(".module")

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 MOST = 60
 """Definitions followed for one value; more is no knowledge."""
 ALL: frozenset[str] = frozenset()
-OTHERS = (
-    "builtins.",
-    "numpy.",
-    "random.",
-    "time.",
-    "tqdm",
-    "itertools.",
-    "copy.",
-    "collections.",
-    "torch.distributed.",
-)
 
 
 class Definition:
@@ -56,6 +45,7 @@ class Origins:
         self.paths: dict[int, Path] = {}
         self.removers = knowledge.graph("remover_methods")
         self.attributes = knowledge.graph("remover_attributes")
+        self.plain = knowledge.graph("moving_methods") | knowledge.graph("keeper_methods")
         self._forward: dict[int, bool] = {}
         self._blocks = 0
         self.index(program.body(function), (), False)
@@ -138,16 +128,15 @@ class Origins:
         func = call[2]
         if not call[3] and not call[4]:
             return False
-        if func[0] == "attr" and (
-            func[3] in MOVES or func[3] in self.removers or func[3] in knowledge.graph("keeper_methods")
-        ):
+        if func[0] == "attr" and (func[3] in self.removers or func[3] in self.plain):
             return False
         name = self.program.qualified(func, self.scope)
         if name is None:
             return func[0] in ("name", "attr", "sub", "call")
-        if name.startswith("torch."):
-            return name.startswith("torch.nn.")
-        return not name.startswith(OTHERS)
+        first, _, rest = name.partition(".")
+        if first == "torch":
+            return rest.startswith("nn.")
+        return first not in knowledge.graph("forwardless_packages")
 
 
 def names_of(e: Expr, removers: frozenset[str], attributes: frozenset[str]) -> list[Expr]:

@@ -1,12 +1,13 @@
 """Where a training step waits for the accelerator only to bring a number to the host.
 
-One `.item()` a step costs little in most programs, so that alone is no finding. It is one when the number is read only every
-n steps, when it is printed every step, and when a step waits on both sides of a backward (the queue of kernels runs dry
-twice).
+One `.item()` a step costs little in most programs, so that alone is no finding. It is one when the number is read only
+every n steps, when it is printed every step, and when a step waits on both sides of a backward (the queue of kernels
+runs dry twice).
 """
 
 from __future__ import annotations
 
+from ... import knowledge
 from ..program.model import blocks_of, expressions_of, line_of, walk_expr
 from .steps import is_counter
 from .steps_values import Origins
@@ -19,16 +20,10 @@ if TYPE_CHECKING:
     from ..program.model import Expr, Function, Module
     from .steps import Site, Steps, Unit
 
-WAITING = frozenset(("item", "tolist", "cpu", "numpy"))
-"""Methods that bring a value to the host."""
-CONVERTING = frozenset(("float", "int"))
-DEVICES = ("cuda", "xpu", "npu", "mps", "ccelerat", "fabric", "deepspeed", "ightning")
-"""Words of a program that may run on an accelerator."""
-
 
 class Wait:
-    """A place where a step waits. `use`: "logged" (the number is read every n steps only, first at `other`), "printed", or
-    "between" (the step also waits on the other side of the backward at `other`); `others`: further places of the step."""
+    """A place where a step waits. `use`: "logged" (the number is read every n steps only, first at `other`), "printed",
+    or "between" (the step also waits on the other side of the backward at `other`); `others`: further places of it."""
 
     __slots__ = ("call", "function", "module", "other", "others", "pos", "use")
 
@@ -53,11 +48,6 @@ class Waits:
     def found(self) -> Iterator[Wait]:
         """At most one per step: the first place of the strongest kind."""
         for f in self.steps.functions("backward"):
-            text = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
-            if not any(
-                ".item()" in line or ".cpu()" in line or ".tolist()" in line or "float(" in line for line in text
-            ):
-                continue
             for unit in self.steps.units(f):
                 found = sorted(self.in_unit(unit), key=lambda w: w.pos)
                 first = self.strongest(found, unit)
@@ -81,9 +71,7 @@ class Waits:
         backwards = [
             s.call[1]
             for s in self.steps.sites(unit.function)
-            if s.loop is unit.loop
-            and self.steps.is_backward(s.call, unit.function)
-            and self.steps.every_step(s, unit.loop)
+            if s.loop is unit.loop and self.steps.is_backward(s.call) and self.steps.every_step(s, unit.loop)
         ]
         for b in backwards[1:]:
             before = [w for w in found if w.pos < b]
@@ -157,7 +145,7 @@ class Waits:
 
     def names_device(self, module: Module) -> bool:
         text = self.program.text(module.path) or ""
-        return any(word in text for word in DEVICES)
+        return any(word in text for word in knowledge.graph("device_words"))
 
     def is_complete(self, f: Function) -> bool:
         """Is the program that trains here in sight: module code, or a function that something calls?"""
@@ -179,7 +167,7 @@ def is_epoch(unit: Unit) -> bool:
 def waited_for(call: Expr) -> Expr | None:
     """The value that a call brings to the host."""
     func = call[2]
-    if func[0] == "attr" and func[3] in WAITING and not call[3]:
+    if func[0] == "attr" and func[3] in knowledge.graph("host_methods") and not call[3]:
         value: Expr = func[2]
         return value
     if func[0] == "name" and func[2] in CONVERTING and len(call[3]) == 1 and call[3][0][0] in ("name", "attr"):

@@ -23,7 +23,7 @@ MOST = 6
 """More possible meanings than this are no knowledge."""
 DEPTH = 24
 STARS = 40
-"""A module with more star imports than this is a table of contents (transformers has one of 400): it is not searched."""
+"""A module with more star imports is a table of contents (transformers has one of 400): it is not searched."""
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 NONE: tuple[Any, ...] = ()
 

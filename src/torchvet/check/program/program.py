@@ -18,7 +18,6 @@ from .names import Scope, call_targets, entities_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from re import Pattern
     from typing import Any
 
     from .model import Block, Expr, Stmt
@@ -56,7 +55,7 @@ class Program:
         self._near: dict[str, list[str]] = {}
         self._called: dict[str, frozenset[str]] = {}
         self._starts: dict[str, tuple[str, list[int]]] = {}
-        self._call: Pattern[str] | None = None
+        self._asked: dict[str, int] = {}
         self._statements: dict[int, tuple[Stmt, ...]] = {}
         self._expressions: dict[int, tuple[Expr, ...]] = {}
         self._calls: dict[int, tuple[Expr, ...]] = {}
@@ -331,7 +330,7 @@ class Program:
         own = f"\ndef {name}(" if function.owner is None else ""
         out = []
         for path in paths:
-            if name not in self.called_names(path):
+            if not self.may_call(path, name):
                 continue
             text = self.text(path) or ""
             if own and path != function.module.path and own in text and "." + name not in text:
@@ -353,22 +352,25 @@ class Program:
         out: list[int] = []
         at = text.find(word)
         while at >= 0:
-            line = bisect_right(starts, at)
-            if not out or out[-1] != line:
-                out.append(line)
+            row = bisect_right(starts, at)
+            if not out or out[-1] != row:
+                out.append(row)
             at = text.find(word, at + len(word))
         return out
 
-    def called_names(self, path: str) -> frozenset[str]:
-        """The identifiers that stand before an opening bracket in a file."""
-        if path not in self._called:
-            if self._call is None:
-                from re import compile
+    def may_call(self, path: str, name: str) -> bool:
+        """Whether `name(` stands in the text of a file. The first questions search the text; who asks often gets the set
+        of all names that are called there, which costs as much as about 40 searches."""
+        names = self._called.get(path)
+        if names is not None:
+            return name in names
+        self._asked[path] = asked = self._asked.get(path, 0) + 1
+        text = self.text(path) or ""
+        if asked > 40:
+            from re import findall
 
-                self._call = compile(r"\w+(?=\()")
-            text = self.text(path)
-            self._called[path] = frozenset(self._call.findall(text)) if text else NOTHING
-        return self._called[path]
+            self._called[path] = frozenset(findall(r"\w+(?=\()", text))
+        return name + "(" in text
 
     def with_nested(self, function: Function) -> Iterator[Function]:
         """A function and the functions and local classes' methods defined inside it."""
