@@ -112,7 +112,7 @@ def compare(torchvet: str, ruff: str | None, target: Path, rounds: int, cache: P
     """The numbers of every program on one folder, cold and warm."""
     check = [torchvet, "check", "--isolated", "--output-format", "concise"]
     cold = {"torchvet, cold": [*check, "--no-cache", str(target)]}
-    warm = {"torchvet, nothing changed": [*check, "--cache-dir", str(cache / "torchvet"), str(target)]}
+    warm = {"torchvet, nothing changed": [*check, "--cache-dir", str(cache / "torchvet-cache"), str(target)]}
     if ruff:
         # the same files for both, in a response file: they would not fit on a command line
         listed = subprocess.run(
@@ -123,7 +123,7 @@ def compare(torchvet: str, ruff: str | None, target: Path, rounds: int, cache: P
         files.write_text("\n".join(names))
         base = [ruff, "check", "--isolated", "--select", "F", "--exit-zero"]
         cold["ruff F, cold"] = [*base, "--no-cache", f"@{files}"]
-        warm["ruff F, warm"] = [*base, "--cache-dir", str(cache / "ruff"), f"@{files}"]
+        warm["ruff F, warm"] = [*base, "--cache-dir", str(cache / "ruff-cache"), f"@{files}"]
     if rival:
         cold["torch-preflight, cold"] = [rival, "check", str(target)]
     return {**alternate(cold, target, rounds), **alternate(warm, target, rounds)}

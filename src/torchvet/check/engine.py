@@ -11,7 +11,7 @@ import sys
 import warnings
 from time import perf_counter
 
-from torchvet.findings import CERTAIN, ERROR, WARNING, Finding, Span, Text, fingerprints
+from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Finding, Span, Text, fingerprints
 
 from .program.cache import GATED, FactsCache, RunCache, digest
 from .source import words
@@ -354,6 +354,8 @@ class _Check:
 
         findings = once(findings)
         for f in findings:
+            if f.severity == WARNING and f.code[:3] in ("TV1", "TV2", "TV3") and is_test(f.span.path):
+                f.severity = NOTE
             if not f.source:
                 f.source = self.line(f.span.path, f.span.line)
         fingerprints(findings)
@@ -443,6 +445,17 @@ def anchored(options: Options, name: str, root: str) -> tuple[str, ...]:
         elif body.startswith("**/"):
             out.append(pattern)
     return tuple(out)
+
+
+def is_test(path: str) -> bool:
+    """Test code by pytest's conventions. It runs a few steps and ends: what grows or is slow there is worth a note."""
+    *folders, name = path.split("/")
+    return (
+        name.startswith("test_")
+        or name.endswith("_test.py")
+        or name == "conftest.py"
+        or any(x in ("tests", "unit_tests", "testing") for x in folders)
+    )
 
 
 def once(findings: list[Finding]) -> list[Finding]:

@@ -626,7 +626,7 @@ class Machine:
         if known is None:
             known = self._callers[id(function)] = []
             name = callable_name(function)
-            for f in self.suspects.callers_of.get(name, ())[:40]:
+            for f in self.suspects.callers(name)[:40]:
                 for g in self.program.with_nested(f):
                     scope = self.program.scope(g)
                     for call in self.program.calls(g):

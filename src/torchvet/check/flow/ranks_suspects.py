@@ -1,29 +1,27 @@
 """Which functions can part the ranks: those whose text holds a rank and reaches a collective.
 
 Only a filter; what a function does is decided by its trace. Names made from a rank count as ranks (`def is_world_zero(self):
-return dist.get_rank() == 0`, `self.leader = rank == 0`), and what calls a name that reaches a collective reaches it.
+return dist.get_rank() == 0`, `self.leader = rank == 0`), and what calls a name that reaches a collective reaches it. Looked up
+word by word in the texts: searching a text for one word is a thousand times faster than walking its tree.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
+from posixpath import dirname
 from re import compile
 
 from ... import knowledge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..program.model import Function, Module
     from ..program.program import Program
 
-NEWLINE = compile(r"\r\n|\r|\n")
-SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
 WORD = compile(r"[A-Za-z_]\w*")
-CALLED = compile(r"(?:\b([A-Za-z_]\w*)\.)?\b([A-Za-z_]\w*)\(|\b(?:self|cls)\.([A-Za-z_]\w*)\b(?!\()")
-GUARDING = compile(r"\b(?:if|while|elif|and|or|not|in|with|return|yield|lambda|assert)\b|==|!=|[<>]|^\s*@|range\(|::|except")
-"""A line that can part the ranks; one that only passes a rank on cannot."""
+CALLED = compile(r"([A-Za-z_]\w*)\(")
 FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 GLOBAL = compile(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 TEST = compile(r"==|!=|\bnot\b|\bin\b|[<>]")
@@ -32,23 +30,21 @@ SMALL_CALL = compile(
 )
 DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
 HANDED_ON = compile(r"^\s*(?:return\s+|\w+\s*=\s*)?\w+\(\*")
+SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
+GUARDING = compile(r"\b(?:if|while|elif|and|or|not|in|with|return|yield|lambda|assert|except)\b|==|!=|[<>]|^\s*@|range\(|::")
+"""A line that can part the ranks; one that only passes a rank on cannot."""
+COMMUNICATES = compile(
+    r"dist|comm|accel|fabric|strateg|trainer|hvd|^xm$|group|engine|metric|self|util|mpu|parallel|^pl$|model|optim|state"
+)
+"""Objects on which a plain word such as `gather` can be a collective."""
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
 RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
-STEP_KINDS = (
-    "collective",
-    "method_collective",
-    "group_create",
-    "first_context",
-    "forward_collective",
-    "backward_collective",
-)
-SMALL = 80
-"""Modules up to which a project's callers are asked for every parameter that is called like a model."""
+STEP_KINDS = ("collective", "method_collective", "group_create", "first_context", "forward_collective", "backward_collective")
 DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
 """Words of decisions that a rank takes on its own data."""
-STEP = "<step>"
-COMMUNICATES = compile(r"dist|comm|accel|fabric|strateg|trainer|hvd|^xm$|group|engine|metric|self|util|mpu|parallel|^pl|model|optim|state")
+SMALL = 80
+"""Modules up to which a project's callers are asked for every parameter that is called like a model."""
 COMMON = 30
 """A name that more functions than this carry says nothing about which one is called."""
 
@@ -74,192 +70,175 @@ def step_words() -> tuple[set[str], set[str]]:
     return strong, words - strong
 
 
+class Page:
+    """The text of a module with the places of its functions."""
+
+    __slots__ = ("ends", "functions", "main", "module", "starts", "text", "tokens")
+
+    def __init__(self, program: Program, module: Module) -> None:
+        self.module = module
+        self.text = program.text(module.path) or ""
+        self.tokens = set(WORD.findall(self.text))
+        self.main = program.main(module)
+        lines = [0]
+        for line in self.text.splitlines(keepends=True) if "\r" in self.text else self.text.split("\n"):
+            lines.append(lines[-1] + len(line) + (0 if "\r" in self.text else 1))
+        last = len(lines) - 1
+        placed = sorted(
+            ((lines[min(f.first_line - 1, last)], lines[min(f.end_line, last)], f) for f in module.all_functions()),
+            key=lambda x: (x[0], x[1]),
+        )
+        self.starts = [p[0] for p in placed]
+        self.ends = [p[1] for p in placed]
+        self.functions = [p[2] for p in placed]
+
+    def at(self, offset: int) -> Function:
+        """The function (not a nested one) that holds an offset, or the module's own code."""
+        n = bisect_right(self.starts, offset) - 1
+        while n >= 0:
+            if offset < self.ends[n]:
+                return self.functions[n]
+            n -= 1
+            if n >= 0 and self.ends[n] < self.starts[n + 1]:
+                break
+        return self.main
+
+    def places(self, word: str) -> Iterator[int]:
+        """Where a word stands."""
+        text = self.text
+        size = len(word)
+        i = text.find(word)
+        while i >= 0:
+            after = text[i + size : i + size + 1]
+            if not (after.isalnum() or after == "_") and not (i and (text[i - 1].isalnum() or text[i - 1] == "_")):
+                yield i
+            i = text.find(word, i + size)
+
+    def line(self, offset: int) -> tuple[int, str]:
+        """(start, text) of the line that holds an offset."""
+        start = self.text.rfind("\n", 0, offset) + 1
+        end = self.text.find("\n", offset)
+        return start, self.text[start : end if end >= 0 else len(self.text)]
+
+
 class Suspects:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.words = rank_words() | DECISIONS
         self.steps, self.plain_steps = step_words()
         self.wraps = {q.rpartition(".")[2] for q in knowledge.names("wraps_model")} | {"DDP", "FSDP"}
+        self.wraps.discard("prepare")
         self.hot_names: set[str] = set()
+        self.wrapping: set[str] = set()
+        self.pages: dict[str, Page] = {}
         self._hot: set[int] = set()
         self._ranked: set[int] = set()
         self._known: dict[int, bool] = {}
-        self._calls: dict[int, frozenset[str]] = {}
-        self._found = False
-        self.wrapping: set[str] = set()
-        self._tokens: dict[str, set[str]] = {}
-        self._starts: dict[str, list[int]] = {}
         self._sharded: dict[str, frozenset[str]] = {}
-        self.callers_of: dict[str, list[Function]] = {}
+        self._callers: dict[str, list[Function]] = {}
+        self._found = False
 
     def functions(self) -> list[Function]:
         """Functions to look at, in the order of files and lines."""
-        from posixpath import dirname
-
         self.find()
         out = []
-        for module in self.modules():
-            near = dirname(module.path) in self.wrapping
-            for f in (*module.all_functions(), self.program.main(module)):
+        for page in list(self.pages.values()):
+            near = dirname(page.module.path) in self.wrapping
+            for f in (*page.functions, page.main):
                 if id(f) in self._ranked and (id(f) in self._hot or near):
                     out.append(f)
         return out
-
-    def modules(self) -> list[Module]:
-        return [m for p, m in list(self.program.modules.items()) if p not in self.program.loaded_on_demand]
 
     def find(self) -> None:
         if self._found:
             return
         self._found = True
-        modules = self.modules()
-        for module in modules:
-            self.learn(module)
-        by_name: dict[str, list[Function]] = {}
-        callers = self.callers_of
-        from posixpath import dirname
+        program = self.program
+        counts: dict[str, int] = {}
+        for path, module in list(program.modules.items()):
+            if path not in program.loaded_on_demand:
+                page = self.pages[path] = Page(program, module)
+                if not page.tokens.isdisjoint(self.wraps):
+                    self.wrapping.add(dirname(path))
+                for f in page.functions:
+                    name = callable_name(f)
+                    counts[name] = counts.get(name, 0) + 1
+        for page in self.pages.values():
+            self.learn(page)
+        for page in self.pages.values():
+            self.rank(page, counts)
+        self.heat(counts)
 
-        for module in modules:
-            text = self.program.text(module.path) or ""
-            if any(w in text for w in self.wraps):
-                self.wrapping.add(dirname(module.path))
-            for f in module.all_functions():
-                by_name.setdefault(callable_name(f), []).append(f)
-        todo: list[Function] = []
-        for module in modules:
-            text = self.program.lines(module.path)
-            lines = [n for n in self.ranked_lines(module) if GUARDING.search(text[n - 1])]
-            tokens = self.tokens(module)
-            if tokens.isdisjoint(self.steps) and tokens.isdisjoint(self.plain_steps) and tokens.isdisjoint(by_name):
-                continue
-            for f in (*module.all_functions(), self.program.main(module)):
-                calls = self.calls(f)
-                for name in calls:
-                    if name in by_name:
-                        callers.setdefault(name, []).append(f)
-                if STEP in calls or not calls.isdisjoint(self.steps):
-                    todo.append(f)
-                if lines:
-                    at = bisect_left(lines, f.first_line)
-                    if at < len(lines) and lines[at] <= f.end_line:
-                        self._ranked.add(id(f))
+    def heat(self, counts: dict[str, int]) -> None:
+        """Functions that reach a collective by the names they call."""
+        todo: list[tuple[Page, Function]] = []
+        for page in self.pages.values():
+            for word in page.tokens & self.steps:
+                todo += [(page, page.at(i)) for i in page.places(word)]
+            for word in page.tokens & self.plain_steps:
+                size = len(word)
+                for i in page.places(word):
+                    if page.text[i + size : i + size + 1] == "(" and communicates(page.text, i):
+                        todo.append((page, page.at(i)))
         while todo:
-            f = todo.pop()
-            if id(f) in self._hot:
-                continue
-            self._hot.add(id(f))
-            name = callable_name(f)
-            if name not in self.hot_names and len(by_name.get(name, ())) <= COMMON:
-                self.hot_names.add(name)
-                todo += callers.get(name, ())
+            fresh: set[str] = set()
+            for _, f in todo:
+                if id(f) not in self._hot:
+                    self._hot.add(id(f))
+                    name = callable_name(f)
+                    if name not in self.hot_names and counts.get(name, 0) <= COMMON and not name.startswith("__"):
+                        fresh.add(name)
+            self.hot_names |= fresh
+            todo = []
+            for page in self.pages.values():
+                for word in page.tokens & fresh:
+                    size = len(word)
+                    for i in page.places(word):
+                        before = page.text[i - 1 : i]
+                        if before == "." or page.text[i + size : i + size + 1] == "(":
+                            f = page.at(i)
+                            if id(f) not in self._hot and page.text[i - 4 : i] != "def ":
+                                todo.append((page, f))
 
-    def text_of(self, f: Function) -> str:
-        lines = self.program.lines(f.module.path)
-        return "\n".join(lines[f.first_line - 1 : f.end_line])
+    def rank(self, page: Page, counts: dict[str, int]) -> None:
+        """Functions with a line on which a rank can decide something, or is handed to a function of the project."""
+        for word in page.tokens & self.words:
+            for i in page.places(word):
+                f = page.at(i)
+                if id(f) in self._ranked:
+                    continue
+                line = page.line(i)[1]
+                if GUARDING.search(line) or any(n in counts for n in CALLED.findall(line)):
+                    self._ranked.add(id(f))
+                    self._ranked.add(id(page.main))
 
-    def calls(self, f: Function) -> frozenset[str]:
-        """Names that the text of a function calls or reads from self."""
-        known = self._calls.get(id(f))
-        if known is None:
-            found = set()
-            for holder, called, read in CALLED.findall(self.text_of(f)):
-                if called in self.plain_steps and (holder == "" or COMMUNICATES.search(holder.lower())):
-                    found.add(STEP)
-                found.add(called or read)
-            found.discard(f.name)
-            known = self._calls[id(f)] = frozenset(found)
-        return known
-
-    def sharded(self, module: Module, field: str) -> bool:
-        """Whether the module hands a field of this name to an in-place wrapper: `fully_shard(net.encoder, ...)`."""
-        known = self._sharded.get(module.path)
-        if known is None:
-            found: list[str] = []
-            if "fully_shard" in self.tokens(module):
-                found = SHARDED.findall(self.program.text(module.path) or "")
-            known = self._sharded[module.path] = frozenset(found)
-        return field in known
-
-    def is_ranked(self, f: Function) -> bool:
-        return id(f) in self._ranked
-
-    def asks(self, f: Function, name: str) -> bool:
-        """Whether what callers pass for a parameter can matter: its name is that of a rank, or a rank or a collective is
-        read from it; in a small project also when it is called like a model."""
-        if name in self.words:
-            return True
-        text = self.text_of(f)
-        for word in compile(rf"\b{name}\.(\w+)").findall(text):
-            if word in self.words or word in self.steps or word in self.plain_steps:
-                return True
-        return len(self.program.modules) <= SMALL and bool(self.wrapping) and f"{name}(" in text
-
-    def tokens(self, module: Module) -> set[str]:
-        known = self._tokens.get(module.path)
-        if known is None:
-            known = self._tokens[module.path] = set(WORD.findall(self.program.text(module.path) or ""))
-        return known
-
-    def matters(self, f: Function) -> bool:
-        """Whether following a call of this function can tell anything about ranks."""
-        known = self._known.get(id(f))
-        if known is None:
-            known = id(f) in self._hot or id(f) in self._ranked or not self.tokens(f.module).isdisjoint(self.wraps)
-            if not known and self._found:
-                words = set(WORD.findall(self.text_of(f)))
-                calls = self.calls(f)
-                known = bool(words & self.words or words & self.steps or STEP in calls or calls & self.hot_names)
-            self._known[id(f)] = known or not self._found
-        return self._known[id(f)]
-
-    def ranked_lines(self, module: Module) -> list[int]:
-        """The numbers of the lines that hold a rank word, in order."""
-        here = self.tokens(module) & self.words
-        if not here:
-            return []
-        text = self.program.text(module.path) or ""
-        starts = self._starts.get(module.path)
-        if starts is None:
-            starts = self._starts[module.path] = [0, *[m.end() for m in NEWLINE.finditer(text)]]
-        words = compile(r"\b(?:" + "|".join(sorted(here)) + r")\b")
-        out: list[int] = []
-        for m in words.finditer(text):
-            number = bisect_right(starts, m.start())
-            if not out or out[-1] != number:
-                out.append(number)
-        return out
-
-    def learn(self, module: Module) -> None:
+    def learn(self, page: Page) -> None:
         """Names that are made from a rank here."""
-        if self.tokens(module).isdisjoint(self.words):
+        here = page.tokens & self.words
+        if not here:
             return
-        lines = self.program.lines(module.path)
-        for number in self.ranked_lines(module):
-            line = lines[number - 1]
-            assigned = FIELD.match(line) or GLOBAL.match(line)
-            if assigned and self.is_test(assigned.group(2)):
-                self.words.add(assigned.group(1))
-                continue
-            stripped = line.lstrip()
-            if stripped.startswith("return") and self.is_test(stripped[6:]):
-                self.define(lines, number, 1)
-            elif stripped.startswith("if ") and number < len(lines) and HANDED_ON.match(lines[number]):
-                self.define(lines, number, 2)
+        done: set[int] = set()
+        for word in here:
+            for i in page.places(word):
+                start, line = page.line(i)
+                if start in done:
+                    continue
+                done.add(start)
+                assigned = FIELD.match(line) or GLOBAL.match(line)
+                if assigned and is_test(assigned.group(2)):
+                    self.words.add(assigned.group(1))
+                    continue
+                stripped = line.lstrip()
+                if stripped.startswith("return") and is_test(stripped[6:]):
+                    self.define(page.text[:start], line, 1)
+                elif stripped.startswith("if ") and HANDED_ON.match(page.line(start + len(line) + 1)[1]):
+                    self.define(page.text[:start], line, 2)
 
-    def is_test(self, text: str) -> bool:
-        """`rank == 0`, `not is_main()`, `dist.get_rank()`: nothing else in it."""
-        if len(text) > 120:
-            return False
-        left = SMALL_CALL.sub("", SMALL_CALL.sub("", text))
-        return "(" not in left.strip().strip("()") and (
-            bool(TEST.search(left)) or left.strip(" .\n")[-1:] in ("", "]", ")") or "rank" in left
-        )
-
-    def define(self, lines: list[str], number: int, levels: int) -> None:
+    def define(self, before: str, line: str, levels: int) -> None:
         """The functions around a line, up to two levels (a decorator and its wrapper)."""
-        indent = len(lines[number - 1])
-        for back in range(number - 1, max(0, number - 1 - SHORT), -1):
-            defined = DEFINED.match(lines[back - 1])
+        indent = len(line)
+        for text in reversed(before[-1500:].split("\n")[-SHORT - 1 :]):
+            defined = DEFINED.match(text)
             if defined and len(defined.group(1)) < indent:
                 indent = len(defined.group(1))
                 if not defined.group(2).startswith("__"):
@@ -267,6 +246,91 @@ class Suspects:
                 levels -= 1
                 if not levels:
                     return
+
+    # ----------------------------------------------------------------------------------------------- questions
+    def text_of(self, f: Function) -> str:
+        lines = self.program.lines(f.module.path)
+        return "\n".join(lines[f.first_line - 1 : f.end_line])
+
+    def matters(self, f: Function) -> bool:
+        """Whether following a call of this function can tell anything about ranks."""
+        known = self._known.get(id(f))
+        if known is None:
+            known = id(f) in self._hot or id(f) in self._ranked or not self._found
+            if not known:
+                words = set(WORD.findall(self.text_of(f)))
+                known = not (
+                    words.isdisjoint(self.words)
+                    and words.isdisjoint(self.steps)
+                    and words.isdisjoint(self.hot_names)
+                    and words.isdisjoint(self.plain_steps)
+                    and self.tokens(f.module).isdisjoint(self.wraps)
+                )
+            self._known[id(f)] = known
+        return known
+
+    def is_ranked(self, f: Function) -> bool:
+        return id(f) in self._ranked
+
+    def tokens(self, module: Module) -> set[str]:
+        page = self.pages.get(module.path)
+        if page is None:
+            page = self.pages[module.path] = Page(self.program, module)
+        return page.tokens
+
+    def callers(self, name: str) -> list[Function]:
+        """Functions whose text calls a name."""
+        known = self._callers.get(name)
+        if known is None:
+            known = self._callers[name] = []
+            for page in list(self.pages.values()):
+                if name in page.tokens:
+                    for i in page.places(name):
+                        if page.text[i + len(name) : i + len(name) + 1] == "(" and page.text[i - 4 : i] != "def ":
+                            f = page.at(i)
+                            if f not in known:
+                                known.append(f)
+        return known
+
+    def asks(self, f: Function, name: str) -> bool:
+        """Whether what callers pass for a parameter can matter: its name is that of a rank, or a rank or a collective is
+        read from it; in a small project also when it is called like a model."""
+        if name in self.words:
+            return True
+        text = self.text_of(f)
+        if name + "." in text:
+            for word in compile(rf"\b{name}\.(\w+)").findall(text):
+                if word in self.words or word in self.steps or word in self.plain_steps:
+                    return True
+        return len(self.program.modules) <= SMALL and bool(self.wrapping) and f"{name}(" in text
+
+    def sharded(self, module: Module, field: str) -> bool:
+        """Whether the module hands a field of this name to an in-place wrapper: `fully_shard(net.encoder, ...)`."""
+        known = self._sharded.get(module.path)
+        if known is None:
+            found: Iterable[str] = ()
+            if "fully_shard" in self.tokens(module):
+                found = SHARDED.findall(self.program.text(module.path) or "")
+            known = self._sharded[module.path] = frozenset(found)
+        return field in known
+
+
+def communicates(text: str, i: int) -> bool:
+    """Whether the object before a plain word can be one that communicates: `dist.gather(`, not `torch.gather(`."""
+    if text[i - 1 : i] != ".":
+        return True
+    holder = WORD.findall(text[max(0, i - 40) : i - 1])
+    return not holder or bool(COMMUNICATES.search(holder[-1].lower()))
+
+
+def is_test(text: str) -> bool:
+    """`rank == 0`, `not is_main()`, `dist.get_rank()`: nothing else in it."""
+    if len(text) > 120:
+        return False
+    left = SMALL_CALL.sub("", SMALL_CALL.sub("", text))
+    if "(" in left.strip().strip("()"):
+        return False
+    return bool(TEST.search(left)) or left.strip(" .\n")[-1:] in ("", "]", ")") or "rank" in left
 
 
 def callable_name(f: Function) -> str:

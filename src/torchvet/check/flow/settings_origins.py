@@ -140,7 +140,8 @@ class Origins:
         f = frame.function
         key = (id(f), name, pos or 0)
         if key not in self._reach:
-            self._reach[key] = reaching(self.program.body(f), name, pos)
+            walrus = ":=" in (self.program.text(f.module.path) or "")
+            self._reach[key] = reaching(self.program.body(f), name, pos, walrus)
         out: list[Origin] = []
         for d in self._reach[key]:
             if d is START or d == START:

@@ -37,10 +37,11 @@ def contains(outer: int, inner: int) -> bool:
     return start_of(outer) <= start_of(inner) and end_of(inner) <= end_of(outer)
 
 
-def reaching(block: Block, name: str, use: int | None) -> list[Definition]:
+def reaching(block: Block, name: str, use: int | None, walrus: bool = True) -> list[Definition]:
     """Definitions of `name` that can hold at position `use` (None: at the end of the block): ("value", E),
-    ("item", E, index), ("element", E), ("enter", E), OPAQUE, or START where nothing was assigned."""
-    walk = _Walk(name, use)
+    ("item", E, index), ("element", E), ("enter", E), OPAQUE, or START where nothing was assigned. `walrus`: look for
+    `:=` inside expressions too."""
+    walk = _Walk(name, use, walrus)
     end = walk.block(block, frozenset((START,)))
     found = walk.seen if use is not None else end
     if found is None or (use is not None and not walk.met):
@@ -53,7 +54,8 @@ def _order(d: Definition) -> int:
 
 
 class _Walk:
-    def __init__(self, name: str, use: int | None) -> None:
+    def __init__(self, name: str, use: int | None, walrus: bool) -> None:
+        self.walrus = walrus
         self.name = name
         self.use = use
         self.seen: frozenset[Definition] = EMPTY
@@ -135,11 +137,11 @@ class _Walk:
             pairs = s[2] if kind == "import" else s[3]
             if any((a or n.partition(".")[0]) == self.name for n, a in pairs):
                 return frozenset((START,)) if state is not None else None
-        for e in expressions_of(s):
+        for e in expressions_of(s) if self.walrus else ():
             for x in walk_expr(e):
                 if x[0] == "walrus":
                     bind_target(x[2], x[3], out)
-        return self.bound(out, state)
+        return self.bound(out, state) if out else state
 
     def bound(self, out: dict[str, list[Definition]], state: State) -> State:
         if state is None or self.name not in out:

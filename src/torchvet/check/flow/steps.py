@@ -45,6 +45,11 @@ class Site:
                 return inner
         return None
 
+    @property
+    def loops(self) -> list[Stmt]:
+        """The loops around it, outermost first."""
+        return [step[1] for step in self.path if step[0] == "loop"]
+
     def within(self, loop: Stmt | None) -> tuple[Any, ...]:
         """The part of the path inside `loop` (all of it for None)."""
         if loop is None:
@@ -151,8 +156,15 @@ class Steps:
         return not of_super and func[3] != "update_params"
 
     def trains(self, backward: Site, sites: tuple[Site, ...]) -> bool:
-        """Is there a step or a zero_grad beside the backward: in its loop, a loop around it, or the function?"""
-        return any(is_step(s.call) for s in sites)
+        """Is there a step or a zero_grad for the backward: in its loop, in one around it or inside it?"""
+        loops = backward.loops
+        for s in sites:
+            if is_step(s.call):
+                other = s.loops
+                n = min(len(loops), len(other))
+                if all(a is b for a, b in zip(loops[:n], other[:n])):
+                    return True
+        return False
 
     def makes_optimizer(self, loop: Stmt, sites: tuple[Site, ...], f: Function) -> bool:
         """A loop that makes its own optimizer in each turn goes over experiments, not over batches."""

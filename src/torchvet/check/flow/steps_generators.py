@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Undetached:
-    """A sample that reaches the discriminator with the generator's graph. `pos` of the discriminator's call, `made_at` of
-    the generator's, `back_at` of the backward; `sample`, `generator` and `discriminator` as written."""
+    """A sample that reaches the discriminator with the generator's graph. `pos` of the discriminator's call, `made_at`
+    of the generator's, `back_at` of the backward; `sample`, `generator` and `discriminator` as written."""
 
     __slots__ = ("back_at", "discriminator", "function", "generator", "made_at", "module", "pos", "sample")
 

@@ -119,12 +119,9 @@ class Waits:
             for s in block:
                 for e in expressions_of(s):
                     for x in walk_expr(e):
-                        if (
-                            x[0] != "name"
-                            or x[2] != name
-                            or s is bound
-                            or (s[0] == "assign" and any(x is t for t in s[2]))
-                        ):
+                        if x[0] != "name" or x[2] != name or s is bound:
+                            continue
+                        if s[0] == "assign" and any(x is t for t in s[2]):
                             continue
                         if not counted:
                             return 0
@@ -170,7 +167,12 @@ def waited_for(call: Expr) -> Expr | None:
     if func[0] == "attr" and func[3] in knowledge.graph("host_methods") and not call[3]:
         value: Expr = func[2]
         return value
-    if func[0] == "name" and func[2] in CONVERTING and len(call[3]) == 1 and call[3][0][0] in ("name", "attr"):
+    if (
+        func[0] == "name"
+        and "builtins." + func[2] in knowledge.graph("host_functions")
+        and len(call[3]) == 1
+        and call[3][0][0] in ("name", "attr")
+    ):
         value = call[3][0]
         return value
     return None

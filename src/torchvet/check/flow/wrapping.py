@@ -129,6 +129,8 @@ class Wrapping:
         self.relevance.add(f)
         if f.name == "<module>":
             return [f]
+        if f.owner is None and f.parent is None and not self.is_open(f):
+            return [f]
         callers = [g for g, _ in self.program.callers(f) if g is not f] if up else []
         if f.name != "__init__" and f.owner is not None and not callers and up:
             init = f.owner.methods.get("__init__")
@@ -140,6 +142,16 @@ class Wrapping:
                 if r not in out:
                     out.append(r)
         return out[:ROOTS] or [f]
+
+    def is_open(self, f: Function) -> bool:
+        """Can callers have a part in what happens to the models: does the function wrap a parameter, or give something
+        back?"""
+        params = {p[0] for p in f.params}
+        for call in self.program.calls(f):
+            if call[3] and call[3][0][0] in ("name", "attr", "call", "sub") and self.wraps(call, f):
+                if any(x[0] == "name" and x[2] in params for x in walk_expr(call[3][0])):
+                    return True
+        return any(s[0] == "return" and s[2] for s in self.program.statements(f))
 
     def mentions(self, g: Function, f: Function) -> bool:
         return any(

@@ -369,10 +369,9 @@ class Trace(KnownCalls):
             or any(device_kind(a, Frame(f), self.origins) in ("gpu", "device") for a in e[3])
         )
         if init is not None and not placed:
-            placed = any(
-                x[0] == "call" and x[2][0] == "attr" and x[2][3] in knowledge.loader("placement_methods")
-                for x in self.program.expressions(init)
-            )
+            lines = self.program.lines(init.module.path)[init.first_line - 1 : init.end_line]
+            words = [f".{m}(" for m in knowledge.loader("placement_methods")]
+            placed = any("." in x and any(w in x for w in words) for x in lines)
         return Model(known=not placed, placed=placed, cls=cls, path=self._path)
 
     def enter(
