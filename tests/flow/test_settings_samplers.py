@@ -95,6 +95,21 @@ def test_restarted_generator(tmp_path):
     assert stale(tmp_path, source) == ["train.py:8"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    for epoch in range(n):\n        it = iter(loader)\n        for _ in range(100):\n            step(next(it))\n",
+        "    it = iter(loader)\n    for _ in range(n):\n        try:\n            b = next(it)\n"
+        "        except StopIteration:\n            it = iter(loader)\n            b = next(it)\n        step(b)\n",
+    ],
+)
+def test_iterator_made_again(tmp_path, body):
+    head = "def step(b):\n    b.mean().backward()\ndef train(d, n):\n    loader = DataLoader(d, sampler=DistributedSampler(d))\n"
+    assert stale(tmp_path, head + body) == ["train.py:6"]
+    once = "    it = iter(loader)\n    for _ in range(n):\n        step(next(it))\n"
+    assert stale(tmp_path, head + once) == []
+
+
 def test_fix_is_inserted_at_the_epoch_loop(tmp_path):
     settings = settings_of(tmp_path, train=HEAD + loop())
     ((made, epochs),) = settings.samplers.stale()

@@ -115,3 +115,57 @@ def test_kept_batches(tmp_path):
     assert [x.name for x in found] == []  # y is bound again in the loop: what is appended may be the copy
     found = settings_of(tmp_path, train=source.replace("            y = y.clone()\n", "")).in_workers.held()
     assert [x.name for x in found] == ["a", "b"]
+
+
+def test_whole_loader_in_a_list(tmp_path):
+    source = """\
+    from torch.utils.data import DataLoader
+
+    def f(d):
+        loader = DataLoader(d, num_workers=2)
+        a = list(loader)
+        b = [y for x, y in loader]
+        c = [y.clone() for x, y in loader]
+        d = list(DataLoader(d))
+        for x in loader:
+            e.append(x)
+            if len(e) > 3:
+                break
+        return len(loader)
+    """
+    found = settings_of(tmp_path, train=source).in_workers.held()
+    assert [x.pos >> 44 for x in found] == [5, 6]
+
+
+def test_stored_generators(tmp_path):
+    source = """\
+    import random
+    import numpy as np
+    from torch.utils.data import DataLoader, Dataset
+
+    class Augment:
+        def __init__(self):
+            self.rng = random.Random(0)
+
+        def __call__(self, x):
+            return self.rng.random() + x
+
+    class D(Dataset):
+        def __init__(self):
+            self.augment = Augment()
+            self.order = np.random.default_rng(0).permutation(10)
+            self.split = np.random.default_rng(1)
+            self.split.shuffle(self.order)
+
+        def __getitem__(self, i):
+            return self.order[i], {use}
+
+    def f(n):
+        return DataLoader(D(), num_workers={workers})
+    """
+    kept = source.replace("{use}", "self.augment.rng.random()").replace("{workers}", "2")
+    assert [x.attribute for x in settings_of(tmp_path, train=kept).generators.carried()] == []
+    called = source.replace("{use}", "self.augment(i)").replace("{workers}", "2")
+    assert [x.attribute for x in settings_of(tmp_path, train=called).generators.carried()] == ["rng"]
+    without = source.replace("{use}", "self.augment(i)").replace("{workers}", "n")
+    assert settings_of(tmp_path, train=without).generators.carried() == []

@@ -112,6 +112,7 @@ OPTIMIZER = "torch.optim.SGD(m.parameters(), lr=1)"
         (f"def f(m):\n    o = {OPTIMIZER}\n    m = FSDP(m)", 1),
         (f"def f(m):\n    o = {OPTIMIZER}\n    fully_shard(m)", 1),
         ("def f(m):\n    o = torch.optim.SGD([{'params': [p for p in m.parameters()]}], lr=1)\n    m = FSDP(m)", 1),
+        (f"def o(m):\n    return {OPTIMIZER}\ndef f(m):\n    x = o(m)\n    s = FSDP(m)\n    return x, s", 1),
         (f"def f(m):\n    o = {OPTIMIZER}\n    m = FSDP(m, use_orig_params=True)", 0),
         (f"def f(m, **kw):\n    o = {OPTIMIZER}\n    m = FSDP(m, **kw)", 0),
         (f"def f(m):\n    m = FSDP(m)\n    o = {OPTIMIZER}", 0),

@@ -127,7 +127,9 @@ def test_commit_is_blocked_and_let_through(tmp_path, hooks, environment):
 
     (folder / "train.py").write_text(BAD)
     git(folder, "add", "train.py")
-    blocked = subprocess.run(["git", "commit", "-m", "bad"], cwd=folder, env=environment, capture_output=True, text=True)
+    blocked = subprocess.run(
+        ["git", "commit", "-m", "bad"], cwd=folder, env=environment, capture_output=True, text=True
+    )
     said = blocked.stdout + blocked.stderr
     assert blocked.returncode != 0, said
     assert "accumulated-graph" in said and "train.py:12" in said, said
@@ -135,7 +137,9 @@ def test_commit_is_blocked_and_let_through(tmp_path, hooks, environment):
 
     (folder / "train.py").write_text(GOOD)
     git(folder, "add", "train.py")
-    passed = subprocess.run(["git", "commit", "-m", "good"], cwd=folder, env=environment, capture_output=True, text=True)
+    passed = subprocess.run(
+        ["git", "commit", "-m", "good"], cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert passed.returncode == 0, passed.stdout + passed.stderr
     assert git(folder, "log", "--oneline").count("\n") == 2
 

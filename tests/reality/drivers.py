@@ -21,12 +21,6 @@ LEFT = "left"  # graph nodes alive although everything returned is dropped: held
 # what shows the fault, where it is not the number of nodes
 MEASURE = {"A024": UNUSED, "A025": UNUSED, "A026": UNUSED, "A016": LEFT, "A038": LEFT, "A040": LEFT}
 
-NOT_RUN = {
-    "A037": "keeps activations a little longer within one call; nothing is left afterwards",
-    "A043": "costs time on a GPU, no memory",
-    "A044": "costs time on a GPU, no memory",
-}
-
 DRIVERS = {}
 
 
@@ -53,10 +47,13 @@ def only_entry(module: types.ModuleType):
     return getattr(module, entries[0])
 
 
+def keyword(bench: Bench) -> list[dict]:
+    return [{"x": x, "y": y} for x, y in bench.batches]
+
+
 @drives("A003")
 def keyword_batches(module, bench):
-    batches = [{"x": x, "y": y} for x, y in bench.batches]
-    return bench.call(module.run_epoch, model=Output(bench.net), loader=batches)
+    return bench.call(module.run_epoch, model=Output(bench.net), loader=keyword(bench))
 
 
 @drives("A005")
@@ -234,3 +231,155 @@ def hooks(module, bench):
     bench.cam = module.Cam(bench.net, bench.net[0])
     for x, _ in bench.batches:
         bench.cam(x, 0)
+
+
+# Clean programs: nothing may grow.
+
+
+@drives("AN001")
+def layers(module, bench):
+    def vgg(x):
+        return [x, x * 2.0]
+
+    def gram(f):
+        return f * f
+
+    loader = [x for x, _ in bench.batches]
+    ref = [torch.zeros(6, 1)] * 2
+    return bench.call(module.train, vgg=vgg, loader=loader, gram_ref=ref, mse=bench.criterion, gram=gram)
+
+
+class Learner:
+    """learn2learn's clone and adapt, first order and without the update."""
+
+    def __init__(self, net):
+        self.net = net
+
+    def __call__(self, x):
+        return self.net(x)
+
+    def clone(self):
+        return Learner(self.net)
+
+    def adapt(self, loss):
+        torch.autograd.grad(loss, list(self.net.parameters()))
+
+
+def tasks(bench):
+    return [(x, y, x + 1.0, y) for x, y in bench.batches]
+
+
+@drives("AN002")
+def meta(module, bench):
+    bench.call(module.meta_train, maml=Learner(bench.net), tasks=tasks(bench)[:2], iters=bench.steps, adapt_steps=1)
+
+
+@drives("AN037")
+def meta_steps(module, bench):
+    given = {"maml": Learner(bench.net), "tasks": tasks(bench), "steps": 2, "weights": [0.5, 0.5]}
+    return bench.call(module.outer, **given)
+
+
+@drives("AN003")
+def episodes(module, bench):
+    policy = bench.track(nn.Sequential(nn.Linear(4, 2), nn.Softmax(-1)))
+    policy.saved, policy.rewards = [], []
+    opt = bench.sgd(policy)
+    for _ in range(bench.steps):
+        for _ in range(4):
+            module.act(policy, torch.randn(1, 4))
+            policy.rewards.append(1.0)
+        module.finish(policy, opt)
+    return policy
+
+
+@drives("AN004")
+def actor_critic(module, bench):
+    opt = bench.sgd()
+    bench.net.saved_actions = []
+    for x, _ in bench.batches:
+        bench.net.saved_actions += [(v, v.sum()) for v in bench.net(x)]
+        module.finish_episode(bench.net, opt, [1.0] * 6)
+    return bench.net
+
+
+@drives("AN007")
+def running_average(module, bench):
+    brain = module.Brain(bench.net, bench.sgd(), bench.criterion)
+    brain.fit(bench.batches)
+    return brain
+
+
+@drives("AN008")
+def tracked(module, bench):
+    return bench.call(module.train, model=Output(bench.net), loader=keyword(bench), with_tracking=True)
+
+
+@drives("AN009")
+def gathered(module, bench):
+    return bench.call(module.update, model=Output(bench.net), micro=keyword(bench))
+
+
+@drives("AN010")
+def gathered_evaluation(module, bench):
+    return bench.call(module.evaluate, model=Output(bench.net), loader=keyword(bench), bs=2)
+
+
+@drives("AN013")
+def accumulated_gradients(module, bench):
+    def model(x, y):
+        out = bench.net(x)
+        return out, bench.criterion(out, y)
+
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    given = {"model": model, "get_batch": lambda split: bench.batches[0], "scaler": scaler, "accum": 2}
+    return bench.call(module.run, iters=bench.steps, log_every=1, master=True, **given)
+
+
+@drives("AN016")
+def gan(module, bench):
+    disc, gen = bench.net, bench.track(nn.Linear(4, 4))
+    opt_d, opt_g = bench.sgd(disc), bench.sgd(gen)
+    ones, zeros = torch.ones(6, 1), torch.zeros(6, 1)
+    return [
+        module.gan_step(disc, gen, x, torch.randn(6, 4), ones, zeros, bench.criterion, opt_d, opt_g)
+        for x, _ in bench.batches
+    ]
+
+
+@drives("AN017")
+def truncated(module, bench):
+    cell, head = bench.track(nn.RNNCell(4, 8)), bench.track(nn.Linear(8, 1))
+    n = 2 * bench.steps
+    given = {"xs": torch.randn(n, 6, 4), "ys": torch.randn(n, 6, 1), "opt": bench.sgd(cell), "k": 2}
+    return bench.call(module.tbptt, cell=cell, head=head, **given)
+
+
+@drives("AN024")
+def floats(module, bench):
+    x, y = bench.batches[0]
+    return module.fit(x.numpy(), y[:, 0].numpy(), bench.steps)
+
+
+@drives("AN025")
+def momentum_encoder(module, bench):
+    moco = bench.track(module.Moco(nn.Linear(4, 4), nn.Linear(4, 4)))
+    opt = bench.sgd(moco.q)
+    for x, _ in bench.batches:
+        opt.zero_grad()
+        moco(x, x).mean().backward()
+        opt.step()
+    return moco
+
+
+@drives("AN039")
+def two_heads(module, bench):
+    enc, a, b = (bench.track(nn.Linear(4, 1)) for _ in range(3))
+    enc = bench.track(nn.Linear(4, 4))
+    return [module.step(enc, a, b, x, y, y, bench.criterion, bench.sgd(enc)) for x, y in bench.batches]
+
+
+@drives("AN040")
+def best_value(module, bench):
+    loop = module.Loop(bench.net, bench.criterion)
+    return loop, loop.validate(bench.batches)

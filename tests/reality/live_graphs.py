@@ -1,73 +1,78 @@
-"""How much of an autograd graph is alive, counted from the tensors that the garbage collector can see.
-
-Runs in the process that ran the case, never in torchvet or pytest.
-"""
+"""Measures what an object keeps alive: graph nodes that can be reached from it, bytes that the graph has saved."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 
 import torch
 
 
-def live_tensors() -> list[torch.Tensor]:
-    gc.collect()
-    found = [o for o in gc.get_objects() if issubclass(type(o), torch.Tensor)]
-    # a gradient that nobody has read has no Python object of its own yet
-    return found + [t.grad for t in found if t.is_leaf and t.grad is not None]
-
-
-def live_nodes() -> list:
-    """Backward nodes reachable from any live tensor. AccumulateGrad is left out: it belongs to the parameter."""
-    seen: dict = {}
-    todo = [t.grad_fn for t in live_tensors() if t.grad_fn is not None]
-    while todo:
-        node = todo.pop()
-        # the Python object of a node is the same one for as long as somebody holds it, so a dict may stand for a set
-        if node in seen:
-            continue
-        seen[node] = None
-        todo.extend(n for n, _ in node.next_functions if n is not None)
-    return [n for n in seen if n.name() != "torch::autograd::AccumulateGrad"]
-
-
-def saved_bytes(nodes: list) -> int:
-    """Bytes of the activations that these nodes still hold; backward without retain_graph frees them, parameters aside."""
-    own = {t.untyped_storage().data_ptr() for t in live_tensors() if isinstance(t, torch.nn.Parameter)}
-    sizes: dict[int, int] = {}
-    for node in nodes:
-        for name in dir(node):
-            if not name.startswith("_saved_"):
-                continue
-            try:
-                value = getattr(node, name)
-            except RuntimeError:  # "... after they have already been freed"
-                continue
-            for t in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(t, torch.Tensor) and t.untyped_storage().data_ptr() not in own:
-                    sizes[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
-    return sum(sizes.values())
-
-
-class Unused:
-    """Bytes saved for a backward that never came."""
+class Saved:
+    """Counts the bytes of saved tensors that are alive, and their peak, while it is entered."""
 
     def __init__(self) -> None:
-        self.sizes: list[int] = []
-        self.read: set[int] = set()
+        self.live = self.peak = 0
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda held: held.tensor)
 
-    def pack(self, tensor: torch.Tensor) -> tuple[int, torch.Tensor]:
-        self.sizes.append(tensor.nbytes)
-        return len(self.sizes) - 1, tensor
+    def pack(self, tensor):
+        held = Held(tensor, self)
+        self.live += held.size
+        self.peak = max(self.peak, self.live)
+        return held
 
-    def unpack(self, saved: tuple[int, torch.Tensor]) -> torch.Tensor:
-        self.read.add(saved[0])
-        return saved[1]
+    def __enter__(self):
+        self.hooks.__enter__()
+        return self
 
-    def watch(self) -> contextlib.AbstractContextManager:
-        return torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
+    def __exit__(self, *exc):
+        self.hooks.__exit__(*exc)
 
-    @property
-    def bytes(self) -> int:
-        return sum(size for i, size in enumerate(self.sizes) if i not in self.read)
+
+class Held:
+    def __init__(self, tensor, counter) -> None:
+        self.tensor, self.counter = tensor.detach(), counter  # the tensor itself would be a cycle through its node
+        self.size = tensor.numel() * tensor.element_size()
+
+    def __del__(self) -> None:
+        self.counter.live -= self.size
+
+
+def tensors_in(root) -> list:
+    """Every tensor that an object holds: through containers, attributes and modules."""
+    out, stack, seen = [], [root], set()
+    while stack:
+        x = stack.pop()
+        if id(x) in seen:
+            continue
+        seen.add(id(x))
+        if isinstance(x, torch.Tensor):
+            out.append(x)
+        elif isinstance(x, dict):
+            stack += x.values()
+        elif isinstance(x, (list, tuple, set)):
+            stack += x
+        elif hasattr(x, "__dict__") and not isinstance(x, type):
+            stack += vars(x).values()
+    return out
+
+
+def nodes_of(root) -> int:
+    """How many autograd nodes can be reached from the tensors of an object."""
+    stack = [t.grad_fn for t in tensors_in(root) if t.grad_fn is not None]
+    seen = set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        stack += [n for n, _ in node.next_functions if n is not None]
+    return len(seen)
+
+
+def measure(run, steps: int) -> dict[str, int]:
+    """Runs `run(steps)` and measures what its result keeps."""
+    torch.manual_seed(0)
+    with Saved() as saved:
+        held = run(steps)
+        gc.collect()
+        return {"nodes": nodes_of(held), "saved": saved.live, "peak": saved.peak}

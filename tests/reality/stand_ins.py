@@ -17,12 +17,19 @@ class NoStandIn(Exception):
 class Accelerator:
     """The calls of accelerate's class that a training step makes, on one process."""
 
+    num_processes = 1
+
     @contextlib.contextmanager
     def accumulate(self, *models):
         yield
 
     def backward(self, loss):
         loss.backward()
+
+    def gather(self, tensor):
+        return tensor
+
+    gather_for_metrics = gather
 
 
 class Comm:
@@ -68,11 +75,20 @@ class Bench:
     def stand_in(self, name: str):
         if name in ("model", "net", "policy", "module", "network"):
             return self.net
-        if name in ("loader", "batches", "chunks", "val_loader", "test_loader", "train_loader", "dataloader", "data_loader"):
+        if name in (
+            "loader",
+            "batches",
+            "chunks",
+            "val_loader",
+            "test_loader",
+            "train_loader",
+            "dataloader",
+            "data_loader",
+        ):
             return self.batches
         if name in ("opt", "optimizer", "optim"):
             return self.sgd()
-        if name in ("criterion", "crit", "loss_fn", "loss", "loss_function"):
+        if name in ("criterion", "crit", "loss_fn", "loss", "loss_f", "loss_function"):
             return self.criterion
         if name == "accelerator":
             return Accelerator()

@@ -21,6 +21,7 @@ TABLES = {
  'device_contexts': ('torch.device', 'accelerate.init_empty_weights', 'accelerate.init_on_device', 'deepspeed.zero.Init', 'accelerate.big_modeling.init_empty_weights', 'transformers.modeling_utils.no_init_weights'),
  'no_grad_contexts': ('torch.no_grad', 'torch.inference_mode'),
  'gradient_clips': ('torch.nn.utils.clip_grad_norm_', 'torch.nn.utils.clip_grad_norm'),
+ 'eager_optimizers': ('torch.optim.Adagrad',),
  'device_setters': ('torch.cuda.set_device', 'torch.accelerator.set_device_index', 'torch.accelerator.set_device_idx', 'torch.xpu.set_device', 'torch.npu.set_device'),
  'global_ranks': ('torch.distributed.get_rank', 'deepspeed.comm.get_rank', 'mmengine.dist.get_rank', 'horovod.torch.rank', 'env:RANK', 'env:SLURM_PROCID', 'env:OMPI_COMM_WORLD_RANK', 'env:PMI_RANK'),
  'accelerator_words': ('cuda', 'device', 'gpu', 'GPU', 'xpu', 'npu', 'hpu', 'mps', 'xla', 'ccelerat', 'ightning', 'rainer', 'abric', 'ignite', 'catalyst', 'fastai', 'deepspeed', '.to('),

@@ -7,8 +7,10 @@ next shows as a cycle through that loop's phi; what is reset in each iteration d
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import expressions_of, target_names, walk_block, walk_expr
-from .graph_expressions import Env, Expressions
+from ..program.model import target_names, walk_expr
+from .graph_calls import Calls
+from .graph_expressions import Env
+from .graph_targets import assigned, parts_beside
 from .graph_values import INHERIT, MAYBE, NOTHING, OFF, Graph, Loop, Node, is_fresh, path_of
 
 TYPE_CHECKING = False
@@ -26,7 +28,7 @@ def graph_of(program: Program, function: Function) -> Graph:
     return Builder(program, function).build()
 
 
-class Builder(Expressions):
+class Builder(Calls):
     """Walks the statements of one function."""
 
     def build(self) -> Graph:
@@ -158,7 +160,11 @@ class Builder(Expressions):
                 self.forget(path)
             return value
         how = "cat" if any(n.kind == "box" for n in value.inputs) or value.kind == "box" else "add"
-        added = others[0] if len(others) == 1 else Node(self.graph, "op", value.pos, tuple(others), "+", value.mode, self.loop)
+        added = (
+            others[0]
+            if len(others) == 1
+            else Node(self.graph, "op", value.pos, tuple(others), "+", value.mode, self.loop)
+        )
         return self.keep(how, target[1], before, path, added, expr).acc
 
     def write(self, path: Path, value: Node) -> None:
@@ -341,7 +347,9 @@ class Builder(Expressions):
             value = self.eval(context)
             self.env.mode = self.entered(value, self.env.mode)
             if target:
-                self.assign(target, self.op(context[1], "enter", *value.inputs) if value.kind == "call" else value, None)
+                self.assign(
+                    target, self.op(context[1], "enter", *value.inputs) if value.kind == "call" else value, None
+                )
         inner = self.env.mode
         self.block(s[3])
         if self.env.mode == inner:
@@ -393,9 +401,9 @@ class Builder(Expressions):
             if name == "isinstance" and len(test[3]) > 1:
                 subject = test[3][0]
                 text = {x[-1] for x in walk_expr(test[3][1]) if x[0] in ("name", "attr")}
-                if text & {"Tensor", "Variable"} and not truth:
-                    plain = True
-                elif text <= {"int", "float", "str", "bool", "np", "ndarray", "Number", "numbers", "complex"} and truth:
+                if (text & {"Tensor", "Variable"} and not truth) or (
+                    text <= {"int", "float", "str", "bool", "np", "ndarray", "Number", "numbers", "complex"} and truth
+                ):
                     plain = True
             elif name == "hasattr" and len(test[3]) > 1 and test[3][1][0] == "const":
                 known = knowledge.graph("remover_methods") | knowledge.graph("keeper_methods") | {"grad_fn", "backward"}
@@ -434,12 +442,9 @@ class Builder(Expressions):
         head = self.env
         phis: dict[str, Node] = {}
         for name in names:
-            entry = head.names.get(name)
-            if entry is not None:
-                phis[name] = Node(self.graph, "phi", s[1], (entry,), loop, INHERIT, outer)
-                head.names[name] = phis[name]
-                if entry.kind not in ("nothing",):
-                    self.move_fields(head, name)
+            entry = head.names.get(name, NOTHING)
+            phis[name] = Node(self.graph, "phi", s[1], (entry,), loop, INHERIT, outer)
+            head.names[name] = phis[name]
         for root in roots | names:
             head.fields.pop(root, None)
         exits = head.copy()
@@ -478,9 +483,6 @@ class Builder(Expressions):
         self.env, self.alive = exits, True
         self.block(orelse)
         self.merge(s[1], [*([self.env] if self.alive else []), *broken])
-
-    def move_fields(self, env: Env, name: str) -> None:
-        env.fields.pop(name, None)
 
     def do_break(self, s: Stmt) -> None:
         if self.breaks:
@@ -536,77 +538,6 @@ class Builder(Expressions):
 
     def do_class(self, s: Stmt) -> None:
         self.env.names.pop(s[2][0], None)
-
-
-def parts_beside(value: Node, before: Node, depth: int = 0) -> list[Node] | None:
-    """The inputs of a computation other than `before`; None when it does not contain `before`."""
-    if value is before:
-        return []
-    if depth > 6:
-        return None
-    if value.kind == "box":
-        inputs = tuple(value.data.entries.values())
-    elif value.kind in ("op", "tuple"):
-        inputs = value.inputs
-    elif value.kind == "join":
-        inputs = value.inputs
-    else:
-        return None
-    found = [parts_beside(n, before, depth + 1) for n in inputs]
-    if all(f is None for f in found):
-        return None
-    out: list[Node] = []
-    for n, f in zip(inputs, found):
-        out += [n] if f is None and n is not NOTHING else f or []
-    return out
-
-
-def assigned(body: Block) -> tuple[set[str], set[str]]:
-    """(names bound, roots of the places written to) in a block."""
-    names: set[str] = set()
-    roots: set[str] = set()
-    for s in walk_block(body):
-        kind = s[0]
-        targets: tuple[Expr, ...] = ()
-        if kind == "assign":
-            targets = s[2]
-        elif kind == "ann":
-            targets = (s[2],)
-        elif kind == "aug":
-            targets = (s[3],)
-        elif kind == "for":
-            targets = (s[2],)
-        elif kind == "with":
-            targets = tuple(t for _, t in s[2] if t)
-        elif kind == "del":
-            targets = s[2]
-        elif kind == "def":
-            names.add(s[2][0])
-        for t in targets:
-            names.update(target_names(t))
-            roots.update(roots_of(t))
-        for e in expressions_of(s):
-            for x in walk_expr(e):
-                if x[0] == "walrus":
-                    names.update(target_names(x[2]))
-                elif x[0] == "call" and x[2][0] == "attr" and x[2][3][-1:] == "_" and x[2][3][-2:] != "__":
-                    base = x[2][2]
-                    while base[0] == "call" and base[2][0] == "attr":
-                        base = base[2][2]
-                    if base[0] == "name":
-                        names.add(base[2])
-                    else:
-                        roots.update(roots_of(base))
-    return names, roots
-
-
-def roots_of(target: Expr) -> set[str]:
-    if target[0] in ("tuple", "list"):
-        return {r for x in target[2] for r in roots_of(x)}
-    at = target
-    while at[0] in ("attr", "sub", "star"):
-        at = at[2]
-    return {at[2]} if at[0] == "name" and at is not target else set()
 
 
 def mentions_switch(program: Program, f: Function) -> bool:

@@ -1,12 +1,13 @@
 """Forward passes in evaluation that record a graph nobody uses.
 
-A forward counts as evaluation when the module was put into evaluation mode before it, on the same way through the function
-or by the caller that passes the module. It is a fault when gradients are on for every known caller and no backward runs over
-its result on that way.
+A forward counts as evaluation when the module was put into evaluation mode before it, on the same way through the
+function or by the caller that passes the module. It is a fault when gradients are on for every known caller and no
+backward runs over its result on that way.
 """
 
 from __future__ import annotations
 
+from .graph_marks import Marks
 from .graph_values import INHERIT, NOTHING, OFF, ON, Graph, Node, contradict, nest_of
 
 TYPE_CHECKING = False
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..program.model import Function, Module
-    from .graph_fate import Fates as Base
     from .graph_values import Guards
-else:
-    Base = object
 
-WANTS_GRADIENTS = ("requires_grad_(", "requires_grad = True", "requires_grad=True", "autograd.grad(", ".retain_grad(", "enable_grad(")
+WANTS_GRADIENTS = (
+    "requires_grad_(",
+    "requires_grad = True",
+    "requires_grad=True",
+    "autograd.grad(",
+    ".retain_grad(",
+    "enable_grad(",
+)
 """Words by which a function says that it needs gradients of what it evaluates: attacks, attributions, meta-learning."""
 
 PLAIN_BASES = {"torch.nn.Module", "abc.ABC", "builtins.object", "typing.Generic", "torch.nn.Sequential"}
@@ -39,7 +44,7 @@ class Unguarded:
         self.eval_at = eval_at
 
 
-class Evaluations(Base):
+class Evaluations(Marks):
     """Adds the question `unguarded`."""
 
     def unguarded(self, functions: list[Function]) -> list[Unguarded]:
@@ -98,9 +103,9 @@ class Evaluations(Base):
             # a frozen network inside a training loop: its result is a target
             if nest and nest[0] in nest_of(event.loop) and not self.lies_in(eval_pos, nest[0].pos):
                 return False
-        if not nest:
-            if any(mode == OFF for _, mode in graph.switches) or not any(c.loop for c in self.calls_of(graph.function)):
-                return False
+        switches = any(mode == OFF for _, mode in graph.switches)
+        if not nest and (switches or not any(c.loop for c in self.calls_of(graph.function))):
+            return False
         if self.is_run_by_framework(graph.function):
             return False
         return not self.fate(node, graph).trained
@@ -164,13 +169,20 @@ class Evaluations(Base):
         for g in (self.program.main(f.module), *f.module.all_functions()):
             if g.name != "<module>" and name not in self.text(g):
                 continue
-            called = {id(e[2]) for h in self.program.with_nested(g) for e in self.program.expressions(h) if e[0] == "call"}
+            called = {
+                id(e[2]) for h in self.program.with_nested(g) for e in self.program.expressions(h) if e[0] == "call"
+            }
             for h in self.program.with_nested(g):
                 for e in self.program.expressions(h):
-                    if e[0] in ("name", "attr") and e[-1] == name and id(e) not in called and (e[0] == "attr") == (f.owner is not None):
+                    if (
+                        e[0] in ("name", "attr")
+                        and e[-1] == name
+                        and id(e) not in called
+                        and (e[0] == "attr") == (f.owner is not None)
+                    ):
                         return True
         return False
 
     def name_of_callee(self, node: Node) -> str:
         expr = node.data.expr[2]
-        return self.text_at(node.graph, expr)  # type: ignore[attr-defined, no-any-return]
+        return self.text_at(node.graph, expr)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from ... import knowledge
+from .graph_carry import Carrying
 from .graph_summaries import DEEPEST
 from .graph_values import NOTHING, Graph, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..program.model import Function
-    from .graph_carry import Carrying as Base
     from .graph_summaries import Sites
-else:
-    Base = object
 
 REACH = 600
 """Nodes visited for one question."""
@@ -26,7 +24,7 @@ class Fate:
         self.unknown = False
 
 
-class Fates(Base):
+class Fates(Carrying):
     """Adds to `Carrying` the question `fate`."""
 
     def fate(self, start: Node, beyond: Graph | None = None) -> Fate:
@@ -53,7 +51,9 @@ class Fates(Base):
                     stack.append((at, sites))
                     at = at.inputs[0] if at.kind in ("elem", "phi", "join", "acc") and at.inputs else None
             if node.kind == "free":  # a container of the function around
-                stack += [(n, ()) for n in self.bound(node) if n.kind in ("box", "object", "phi", "join", "elem", "param")]
+                stack += [
+                    (n, ()) for n in self.bound(node) if n.kind in ("box", "object", "phi", "join", "elem", "param")
+                ]
             for user in self.users(graph).get(node, ()):
                 self.follow(node, user, sites, stack, fate)
             if node in graph.returns or any(node is y for y, _ in graph.yields):
@@ -83,7 +83,7 @@ class Fates(Base):
                     if self.argument(user, f, name) is node:
                         stack.append((param, (*sites, user)))
             return
-        if user.kind == "object" or user.data.receiver is node and node.kind in ("param", "free", "elem"):
+        if user.kind == "object" or (user.data.receiver is node and node.kind in ("param", "free", "elem")):
             return
         call = user.data
         if call.external in knowledge.graph("sanitising_calls"):

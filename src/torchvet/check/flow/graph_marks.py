@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
+from .graph_state import States
 from .graph_values import MAYBE, NOTHING, OFF, Node, nest_of
 
 TYPE_CHECKING = False
@@ -10,10 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..program.model import Expr, Function, Module
-    from .graph_state import States as Base
     from .graph_values import Backward
-else:
-    Base = object
 
 
 class Mark:
@@ -21,7 +19,9 @@ class Mark:
 
     __slots__ = ("expr", "function", "kind", "module", "name", "other", "pos")
 
-    def __init__(self, kind: str, function: Function, pos: int, name: str, other: tuple[Module, int] | None = None) -> None:
+    def __init__(
+        self, kind: str, function: Function, pos: int, name: str, other: tuple[Module, int] | None = None
+    ) -> None:
         self.kind = kind
         self.function = function
         self.module: Module = function.module
@@ -31,7 +31,7 @@ class Mark:
         self.expr: Expr = ()
 
 
-class Marks(Base):
+class Marks(States):
     """Adds the questions `retained_in`, `hooks_in`, `cached_in`, `emptied_in`."""
 
     # ------------------------------------------------------------------------------------------------------- retained
@@ -56,8 +56,12 @@ class Marks(Base):
             return True  # a parameter or an attribute: made elsewhere, used elsewhere
         if any(n.kind == "elem" and self.root(n).kind in ("param", "free") for n in made):
             return True
-        if any(n.kind in ("param", "free") and n.data != graph.self_name and n in event.evidence for n in event.reached):
+        if any(
+            n.kind in ("param", "free") and n.data != graph.self_name and n in event.evidence for n in event.reached
+        ):
             return True
+        if back.loop is not None and any(n.kind == "call" and back.loop not in nest_of(n.loop) for n in made):
+            return True  # the next turn runs over the same graph
         for other in self.events(graph):
             if other.pos != back.pos and made & {n for n in other.reached if n.kind in ("call", "op", "acc")}:
                 return True
@@ -115,7 +119,9 @@ class Marks(Base):
             if store.how in ("append", "item") and any(g in self.structure(store.value) for g in given):
                 root = self.root(store.place)
                 if root.kind in ("free", "param") and not self.fate(store.acc).trained:
-                    yield Mark("hook", hook, store.pos, "".join(store.path), (registered.graph.function.module, registered.pos))
+                    yield Mark(
+                        "hook", hook, store.pos, "".join(store.path), (registered.graph.function.module, registered.pos)
+                    )
                     return
 
     def written_at(self, f: Function, key: str) -> int:
@@ -154,7 +160,11 @@ class Marks(Base):
             if len(node.guards) > len(node.loop.guards):
                 continue
             for event in self.events(graph, False):
-                if event.loop is node.loop and event.nodes[0] is not NOTHING and not event.guards[len(node.loop.guards) :]:
+                if (
+                    event.loop is node.loop
+                    and event.nodes[0] is not NOTHING
+                    and not event.guards[len(node.loop.guards) :]
+                ):
                     yield Mark("empty", f, node.pos, node.data.external, (f.module, event.pos))
                     break
 

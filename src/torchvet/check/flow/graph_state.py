@@ -1,11 +1,13 @@
 """State that carries a graph from one step into the next: recurrent states, running statistics.
 
-A state is carried when it goes into a call whose result becomes the next state, with nothing in between that cuts the graph:
-backward then runs through all earlier steps (or raises). Statistics are the same with arithmetic in place of the call.
+A state is carried when it goes into a call whose result becomes the next state, with nothing in between that cuts the
+graph: backward then runs through all earlier steps (or raises). Statistics are the same with arithmetic in place of the
+call.
 """
 
 from __future__ import annotations
 
+from .graph_fate import Fates
 from .graph_values import NOTHING, OFF, Graph, Loop, Node, Store, is_fresh, nest_of
 
 TYPE_CHECKING = False
@@ -13,17 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..program.model import Class, Function, Module
-    from .graph_fate import Fates as Base
     from .graph_summaries import Sites
-else:
-    Base = object
 
 STRUCTURE = ("elem", "iter", "tuple", "join", "phi", "snap", "box", "acc")
 STEPS = 240
 
 
 class Carried:
-    """State `name` goes from one step into the next with its graph; `back_at` is where backward runs, when that is known."""
+    """State `name` goes from one step into the next with its graph; `back_at` is where backward runs, if known."""
 
     __slots__ = ("back_at", "function", "module", "name", "pos")
 
@@ -35,7 +34,7 @@ class Carried:
         self.back_at = back_at
 
 
-class States(Base):
+class States(Fates):
     """Adds the questions `carried` and `statistics`."""
 
     # ----------------------------------------------------------------------------------------------------- recurrence
@@ -79,7 +78,7 @@ class States(Base):
             if at in out or at is NOTHING:
                 continue
             out.add(at)
-            if at.kind in STRUCTURE or at.kind == "op" and at.data in ("copy", "enter", "slice"):
+            if at.kind in STRUCTURE or (at.kind == "op" and at.data in ("copy", "enter", "slice")):
                 stack += self.sources(at)
         return out
 
@@ -105,7 +104,11 @@ class States(Base):
         for store in graph.stores:
             if store.how != "item" or len(store.path) != 2 or store.path[0] != graph.self_name:
                 continue
-            if store.key is None or store.key[0] == "const" or store.value.kind not in ("elem", "tuple", "join", "call"):
+            if (
+                store.key is None
+                or store.key[0] == "const"
+                or store.value.kind not in ("elem", "tuple", "join", "call")
+            ):
                 continue
             for call in self.structure(store.value):
                 if call.kind != "call" or not self.made_by_object(call):
@@ -134,7 +137,7 @@ class States(Base):
                 continue
             if graph.attributes.get(key + "="):
                 return False
-            if any(is_fresh(n) or n.kind == "join" and NOTHING in n.inputs for n in graph.attributes.get(key, ())):
+            if any(is_fresh(n) or (n.kind == "join" and NOTHING in n.inputs) for n in graph.attributes.get(key, ())):
                 return False
             if method is not f and key in graph.attributes:
                 return False
@@ -158,7 +161,12 @@ class States(Base):
         seen: set[int] = set()
         for store in graph.stores:
             key = store.path[1] if len(store.path) == 2 and store.path[0] == graph.self_name else ""
-            if not key or store.how not in ("inplace", "add") or store.pos >> 44 in seen or self.mode_at(store.acc) == OFF:
+            if (
+                not key
+                or store.how not in ("inplace", "add")
+                or store.pos >> 44 in seen
+                or self.mode_at(store.acc) == OFF
+            ):
                 continue
             if not self.is_average(store, owner, key) or not self.is_held(owner, key, f):
                 continue
@@ -187,7 +195,9 @@ class States(Base):
         if self.is_buffer(cls, key):
             return True
         return any(
-            n.kind == "op" and n.data == "*" and store.place in n.inputs for n in store.graph.nodes if n.pos >> 44 == store.pos >> 44
+            n.kind == "op" and n.data == "*" and store.place in n.inputs
+            for n in store.graph.nodes
+            if n.pos >> 44 == store.pos >> 44
         )
 
     def is_buffer(self, cls: Class, key: str) -> bool:
@@ -216,7 +226,7 @@ class States(Base):
         while stack and len(seen) < STEPS:
             at, open_sites = stack.pop()
             mark = (id(at), len(open_sites))
-            if mark in seen or at is NOTHING or at.mode == OFF and at.kind in ("op", "call"):
+            if mark in seen or at is NOTHING or (at.mode == OFF and at.kind in ("op", "call")):
                 continue
             seen.add(mark)
             if at.kind == "param":

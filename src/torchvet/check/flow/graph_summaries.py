@@ -1,19 +1,17 @@
 """Questions over the value-flow graphs of all functions: what a call runs, what a value is made of, in which gradient
-mode a function runs. Everything is answered on demand and remembered; nothing is computed for functions nobody asks about.
+mode a function runs. Everything is answered on demand and remembered; functions that nobody asks about cost nothing.
 """
 
 from __future__ import annotations
 
-from ... import knowledge
-from ..program.model import line_of
-from .graph_build import graph_of, mentions_switch
-from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Graph, Node
+from .graph_build import graph_of
+from .graph_values import NOTHING, OFF, Call, Graph, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..program.model import Class, Expr, Function, Module
+    from ..program.model import Class, Expr, Function
     from ..program.program import Program
 
     Sites = tuple[Node, ...]
@@ -23,10 +21,42 @@ DEEPEST = 5
 MOST_CALLERS = 8
 MOST_PARTS = 48
 ORDINARY = frozenset(
-    "append extend insert update items values keys get pop clear to cuda cpu train eval parameters state_dict backward step "
-    "zero_grad detach item size format join split write read close forward".split()
+    [
+        "append",
+        "extend",
+        "insert",
+        "update",
+        "items",
+        "values",
+        "keys",
+        "get",
+        "pop",
+        "clear",
+        "to",
+        "cuda",
+        "cpu",
+        "train",
+        "eval",
+        "parameters",
+        "state_dict",
+        "backward",
+        "step",
+        "zero_grad",
+        "detach",
+        "item",
+        "size",
+        "format",
+        "join",
+        "split",
+        "write",
+        "read",
+        "close",
+        "forward",
+    ]
 )
 """Methods that many kinds of objects have: they tell nothing about a class."""
+COMMON = ORDINARY - {"append", "extend", "insert", "update", "forward", "backward", "join", "eval", "train"}
+"""Methods that no rule needs to look into when the class of the object is not plain to see."""
 FUEL = 600
 """Steps of `collect` for one question from outside."""
 
@@ -38,13 +68,10 @@ class Summaries:
         self.program = program
         self._graphs: dict[int, Graph] = {}
         self._targets: dict[int, list[tuple[Function, Class | None]]] = {}
-        self._modes: dict[int, int] = {}
-        self._own_modes: dict[int, int] = {}
         self._texts: dict[int, str] = {}
         self._users: dict[int, dict[Node, list[Node]]] = {}
         self._classes: dict[int, list[Class]] = {}
         self._holders: dict[tuple[int, str], list[Function]] = {}
-        self._modules: dict[int, bool] = {}
         self._busy: set[object] = set()
         self._parts: dict[int, list[tuple[Node, Sites]]] = {}
         self._calls_of: dict[int, list[Node]] = {}
@@ -72,6 +99,16 @@ class Summaries:
             known = self._texts[id(f)] = "\n".join(lines[f.first_line - 1 : f.end_line])
         return known
 
+    def text_at(self, graph: Graph, expr: Expr | None) -> str:
+        """The source text of an expression, when it stands on one line."""
+        if not expr:
+            return ""
+        module = graph.function.module
+        line, column, end_line, end_column = self.program.span(module, expr[1])
+        if line != end_line:
+            return ""
+        return self.program.source_line(module, line)[column - 1 : end_column - 1]
+
     def users(self, graph: Graph) -> dict[Node, list[Node]]:
         """Where each node of a graph goes: the reverse of the edges."""
         known = self._users.get(id(graph))
@@ -98,7 +135,8 @@ class Summaries:
         known = self._targets.get(id(node))
         if known is not None:
             return known
-        self._targets[id(node)] = found = []
+        found: list[tuple[Function, Class | None]] = []
+        self._targets[id(node)] = found
         self.enter()
         try:
             self.find_targets(node, found)
@@ -129,6 +167,8 @@ class Summaries:
                 if f2:
                     found.append((f2, cls))
         elif call.method and call.receiver is not NOTHING:
+            if call.method in COMMON and call.receiver.kind in ("param", "elem", "iter"):
+                return
             for cls in self.classes(call.receiver):
                 f2 = self.program.method(cls, call.method)
                 if f2:
@@ -145,9 +185,9 @@ class Summaries:
 
     def callee(self, node: Node) -> Node:
         """What is called, as a value: `self.model` in `self.model(x)`."""
-        call = node.data
+        call: Call = node.data
         if call.callee is not NOTHING or not call.method:
-            return call.callee if call.callee is not NOTHING else NOTHING
+            return call.callee
         if call.receiver is NOTHING:
             return NOTHING
         key = (id(call.receiver), "." + call.method)
@@ -377,7 +417,7 @@ class Summaries:
         return out
 
     def parts_of(self, node: Node, sites: Sites, depth: int) -> list[tuple[Node, Sites]]:
-        """What an `elem` or `iter` node may be: [(node, call sites still open)]; the node itself where nothing is known."""
+        """What an `elem` or `iter` node may be: [(node, call sites still open)]; itself where nothing is known."""
         if not sites:
             known = self._parts.get(id(node))
             if known is not None:
@@ -392,7 +432,7 @@ class Summaries:
         if node.kind == "elem":
             out += [(n.data.value, sites) for n in node.graph.contents.get(node, ()) if n.data.how == "add"]
         del out[MOST_PARTS:]
-        if not sites and (self.nesting == 0 or self.fuel > 0 and depth == 0):
+        if not sites and (self.nesting == 0 or (self.fuel > 0 and depth == 0)):
             self._parts[id(node)] = out
         return out
 
@@ -416,7 +456,7 @@ class Summaries:
         kind = base.kind
         if kind == "box":
             for k, n in base.data.entries.items():
-                if k == key or key == "[*]" and not k.startswith("[**") or k == "[*]":
+                if k == key or (key == "[*]" and not k.startswith("[**")) or k == "[*]":
                     out.append((n, sites))
                 elif k.startswith("[**"):
                     self.collect(n, key, sites, depth, out, whole)
@@ -464,7 +504,9 @@ class Summaries:
                 out.append((self.opaque(base, key, whole), sites))
         elif kind == "param":
             if sites and any(f is base.graph.function for f, _ in self.targets(sites[-1])):
-                self.collect(self.argument(sites[-1], base.graph.function, base.data), key, sites[:-1], depth, out, whole)
+                self.collect(
+                    self.argument(sites[-1], base.graph.function, base.data), key, sites[:-1], depth, out, whole
+                )
             elif key[0] == "." and self.classes(base):
                 for cls in self.classes(base)[:3]:
                     out += [(n, ()) for n in self.heap(cls, key) if n is not NOTHING]
@@ -478,11 +520,13 @@ class Summaries:
                 for n in self.heap(base.data, key):
                     if n is NOTHING:
                         continue
-                    out.append((n, (*sites, base) if n.graph.function.name == "__init__" and len(sites) < DEEPEST else ()))
+                    out.append(
+                        (n, (*sites, base) if n.graph.function.name == "__init__" and len(sites) < DEEPEST else ())
+                    )
         elif kind in ("elem", "iter"):
             inner = self.parts_of(base, sites, depth + 1)
             for n, s in inner:
-                if n is base or n.kind == "elem" and n.data == base.data and n.inputs == base.inputs:
+                if n is base or (n.kind == "elem" and n.data == base.data and n.inputs == base.inputs):
                     out.append((self.opaque(base, key, whole), s))
                 else:
                     self.collect(n, key, s, depth + 1, out, whole)
@@ -514,176 +558,4 @@ class Summaries:
         found: Node = known
         return found
 
-    # --------------------------------------------------------------------------------------------------------- modes
-    def mode(self, f: Function) -> int:
-        """In which gradient mode a function runs: OFF when its decorators, its framework or all its callers say so."""
-        known = self._modes.get(id(f))
-        if known is None:
-            self._modes[id(f)] = ON  # recursion
-            known = self._modes[id(f)] = self.find_mode(f)
-        return known
-
-    def own_mode(self, f: Function) -> int:
-        """What decorators and frameworks say; INHERIT when they say nothing."""
-        known = self._own_modes.get(id(f))
-        if known is None:
-            known = self._own_modes[id(f)] = self.find_own_mode(f)
-        return known
-
-    def find_own_mode(self, f: Function) -> int:
-        no_grad = knowledge.graph("no_grad_contexts")
-        setters = knowledge.graph("grad_mode_setters")
-        scope = self.program.scope(f)
-        outer = scope.parent or scope
-        for d in f.decorators:
-            e = d[2] if d[0] == "call" else d
-            for x in self.program.entities(e, outer):
-                if x[0] == "ext" and x[1] in no_grad:
-                    return OFF
-                if x[0] == "ext" and x[1] in setters:
-                    first = d[3][0] if d[0] == "call" and d[3] else None
-                    return OFF if first and first[0] == "const" and not first[2] else MAYBE
-                if x[0] == "ext" and x[1] in knowledge.graph("enable_grad_contexts"):
-                    return ON
-                if x[0] == "func" and any(mentions_switch(self.program, g) for g in self.program.with_nested(x[1])):
-                    return OFF
-        if f.owner is not None:
-            hooks = knowledge.graph("no_grad_hooks")
-            outside = self.program.bases(f.owner)[1]
-            if any(f"{base}.{f.name}" in hooks for base in outside):
-                return OFF
-            if f.name in knowledge.graph("evaluation_hooks") and (outside or not self.program.callers(f)) and (
-                set(outside) - {"torch.nn.Module", "abc.ABC"}
-            ):
-                return OFF
-        return INHERIT
-
-    def find_mode(self, f: Function) -> int:
-        own = self.own_mode(f)
-        if own != INHERIT or f.name == "<module>":
-            return own or ON
-        found = set()
-        for call in self.calls_of(f):
-            if call.mode != INHERIT:
-                found.add(call.mode)
-            else:
-                found.add(self.mode(call.graph.function))
-        if f.parent is not None and not found:
-            return self.mode(f.parent)
-        if not found or ON in found:
-            return ON
-        return OFF if found == {OFF} else MAYBE
-
-    def mode_at(self, node: Node) -> int:
-        """The gradient mode in which a node is made."""
-        return node.mode if node.mode != INHERIT else self.mode(node.graph.function)
-
     # ------------------------------------------------------------------------------------------------------- modules
-    def is_module(self, node: Node, depth: int = 0) -> bool:
-        """Is a value known to be a module: by its class, by what is called on it, by what callers pass."""
-        if node is NOTHING or depth > DEEPEST:
-            return False
-        known = self._modules.get(id(node))
-        if known is not None:
-            return known
-        key = ("module", id(node))
-        if key in self._busy:
-            return False
-        self._busy.add(key)
-        try:
-            found = self._is_module(node, depth)
-        finally:
-            self._busy.discard(key)
-        if found or depth == 0:
-            self._modules[id(node)] = found
-        return found
-
-    def is_module_class(self, cls: Class) -> bool:
-        bases = knowledge.graph("module_bases")
-        return any(o in bases or is_factory(o) for o in self.program.bases(cls)[1])
-
-    def _is_module(self, node: Node, depth: int) -> bool:
-        kind = node.kind
-        if kind == "object":
-            if isinstance(node.data, str):
-                return is_module_name(node.data)
-            return self.is_module_class(node.data)
-        if kind == "call" and node.data.external is not None:
-            return is_factory(node.data.external)
-        if kind == "call" and node.data.method in knowledge.graph("model_factory_methods"):
-            return True
-        if self.treated_as_module(node):
-            return True
-        if kind in ("join", "phi"):
-            return any(self.is_module(n, depth + 1) for n in node.inputs)
-        if kind == "call":
-            return any(self.is_module(r, depth + 1) for f, _ in self.targets(node)[:2] for r in self.graph(f).returns[:4])
-        if kind == "free":
-            return any(self.is_module(n, depth + 1) for n in self.bound(node)[:4])
-        if kind == "param":
-            if node.data == node.graph.self_name and node.graph.function.owner:
-                return self.is_module_class(node.graph.function.owner)
-            scope = self.program.scope(node.graph.function)
-            for x in self.program.entities(("name", node.pos, node.data), scope):
-                if x[0] == "inst" and self.is_module_class(x[1]) or x[0] == "extinst" and is_module_name(x[1]):
-                    return True
-            return depth < 3 and any(self.is_module(n, depth + 1) for n, _ in self.passed(node)[:4])
-        if kind in ("elem", "iter"):
-            if node.data == ".module" and self.is_module(node.inputs[0], depth + 1):
-                return True
-            return any(n is not node and self.is_module(n, depth + 1) for n, _ in self.parts_of(node, (), depth + 1)[:8])
-        return False
-
-    def treated_as_module(self, node: Node) -> bool:
-        """Is a method of modules called on the value here, or on the same attribute elsewhere in the class?"""
-        if self.module_uses(node.graph).get(node):
-            return True
-        me = node.graph.params.get(node.graph.self_name) if node.graph else None
-        if node.kind == "elem" and me is not None and node.inputs[0] is me and node.graph.function.owner:
-            for method in self.holders(node.graph.function.owner, node.data):
-                graph = self.graph(method)
-                other = graph.params.get(graph.self_name)
-                if other is not None:
-                    twin = graph.elements.get((id(other), node.data))
-                    if twin is not None and self.module_uses(graph).get(twin):
-                        return True
-        return False
-
-    def module_uses(self, graph: Graph) -> dict[Node, bool]:
-        if graph.module_uses is None:
-            uses = graph.module_uses = {}
-            methods = knowledge.graph("module_methods")
-            for _, node, _ in graph.evals:
-                uses[node] = True
-            for node in graph.calls.values():
-                if node.kind == "call" and node.data.method in methods and node.data.external is None:
-                    uses[node.data.receiver] = True
-        found: dict[Node, bool] = graph.module_uses
-        return found
-
-
-def is_factory(name: str) -> bool:
-    """Does calling this name make a module?"""
-    if name in knowledge.graph("model_factories"):
-        return True
-    return name.startswith(tuple(knowledge.graph("model_factory_prefixes")))
-
-
-def is_module_name(name: str) -> bool:
-    """Is an instance of this outside class a module whose result has a graph of its own?"""
-    return (
-        name in knowledge.graph("parametric_modules")
-        or name in knowledge.graph("module_bases")
-        or name in knowledge.graph("engine_classes")
-        or name in knowledge.graph("container_modules")
-        or is_factory(name)
-    )
-
-
-def place_of(module: Module, pos: int) -> str:
-    return f"{module.path}:{line_of(pos)}"
-
-
-def callee_text(expr: Expr) -> str:
-    """The last name of what is called."""
-    return str(expr[2][-1]) if expr[2][0] in ("name", "attr") else ""

@@ -21,7 +21,7 @@ INHERIT, OFF, ON, MAYBE = 0, 1, 2, 3
 
 NO_GRAPH, FREED, ALIVE = 0, 1, 2
 """States of a value. FREED: a backward in the same step has released what its nodes had saved, the nodes stay. ALIVE:
-the activations stay as well. (torch/csrc/autograd/saved_variable.cpp: saved variables are reset by `release_variables`.)"""
+the activations stay as well. (torch/csrc/autograd/saved_variable.cpp: `release_variables` resets what is saved.)"""
 
 
 class Loop:
@@ -124,7 +124,7 @@ class Call:
 
 
 class Box:
-    """A container made in this function. `entries` are those of a literal; what is put in later is in `Graph.contents`."""
+    """A container made in this function. `entries` are those of a literal; `Graph.contents` has what comes later."""
 
     __slots__ = ("bounded", "entries", "kind")
 
@@ -145,8 +145,8 @@ class Store:
     __slots__ = ("acc", "call", "expr", "graph", "guards", "how", "key", "loop", "path", "place", "pos", "value")
 
     def __init__(
-        self, graph: Graph, how: str, pos: int, place: Node, path: Path, value: Node, expr: Expr | None, loop: Loop | None,
-        guards: Guards,
+        self, graph: Graph, how: str, pos: int, place: Node, path: Path, value: Node, expr: Expr | None,
+        loop: Loop | None, guards: Guards,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.how = how
@@ -167,7 +167,9 @@ class Backward:
 
     __slots__ = ("call", "creates", "guards", "keeps", "loop", "node", "pos", "via")
 
-    def __init__(self, pos: int, node: Node, loop: Loop | None, guards: Guards, keeps: bool, creates: bool, via: str) -> None:
+    def __init__(
+        self, pos: int, node: Node, loop: Loop | None, guards: Guards, keeps: bool, creates: bool, via: str
+    ) -> None:
         self.pos = pos
         self.node = node
         self.loop = loop

@@ -209,7 +209,7 @@ def followed(
         argument = machine.argument(function, receiver, name, e)
         whole = dotted(argument) if argument is not None else None
         if whole:
-            f.env[whole] = REDUCED
+            f.put(whole, REDUCED)
     return machine.substituted(trace.value, function, bound)
 
 
@@ -248,6 +248,8 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return leave(f, args, e)
         if kind == "higher_order":
             return args[0] if args and q == "torch.compile" else UNKNOWN
+    if q.startswith("torch.distributed.is_"):
+        return TRUE
     if q in ("os.environ.get", "os.getenv") and args and args[0][0] == "const":
         return environment(f, args[0][1], e)
     if q.startswith("builtins."):
@@ -495,7 +497,7 @@ def collective(
         return REDUCED
     if row.last.endswith("Store") or row.blocking == "maybe" or (row.kind == "init" and "world_size" in keywords):
         return UNKNOWN
-    switched = switched_off(row, keywords, base)
+    switched = switched_off(row, args, keywords, base)
     if switched is None:
         return UNKNOWN
     group = "world" if row.kind in ("group_create", "init") else group_of(f, row, args, keywords, e)
@@ -535,11 +537,13 @@ def from_leader(v: Value) -> Value:
     return REDUCED
 
 
-def switched_off(row: Row, keywords: dict[str, Value], base: Value | None) -> bool | None:
+def switched_off(row: Row, args: list[Value], keywords: dict[str, Value], base: Value | None) -> bool | None:
     """None: the call does not communicate here. False: it does under a condition that is not known."""
     if row.when is None:
         return True
     words = row.when.split()
+    if words[0] == "wrapped":  # local for a plain module; what is not known to be wrapped is taken for plain
+        return True if args and args[0][0] == "wrapped" else None
     if len(words) == 2 and words[0] == "not":
         value = keywords.get(words[1])
         if value is None:

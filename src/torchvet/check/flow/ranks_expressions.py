@@ -12,6 +12,7 @@ from .ranks_values import (
     depends_on_rank,
     derived_local,
     is_local,
+    leaves,
     leader_test,
     op,
     truth,
@@ -238,6 +239,8 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
         return REDUCED
     if name in ("is", "is not") and (is_local(a) or is_local(b)):
         return UNKNOWN
+    if name in ("in", "not in", "==", "!=") and any(x[2] == "share" for x in (*leaves(a), *leaves(b)) if x[0] == "local"):
+        return UNKNOWN  # which share it is is no decision
     if is_local(a) or is_local(b):
         if depends_on_rank(a) or depends_on_rank(b):
             return UNKNOWN

@@ -31,7 +31,7 @@ class Frame:
     a nested function was defined."""
 
     __slots__ = (
-        "breaks", "decided", "declared", "env", "function", "items", "machine", "module", "outer", "path", "receiver",
+        "breaks", "decided", "declared", "dots", "env", "function", "items", "machine", "module", "outer", "path", "receiver",
         "returns", "scope", "trace",
     )  # fmt: skip
 
@@ -50,6 +50,12 @@ class Frame:
         self.breaks: list[list[Env]] = []
         self.declared: set[str] = set()
         self.decided = 0
+        self.dots = False
+
+    def put(self, name: str, value: Value) -> None:
+        """What a name or a dotted name holds from here on."""
+        self.env[name] = value
+        self.dots = self.dots or "." in name
 
     # ------------------------------------------------------------------------------------------- whole function
     def run(self, block: Block) -> None:
@@ -385,7 +391,7 @@ class Frame:
             whole = dotted(t)
             if whole is not None:
                 self.forget(whole)
-                self.env[whole] = value
+                self.put(whole, value)
             else:
                 self.eval(t[2])
         elif kind == "sub":
@@ -406,6 +412,8 @@ class Frame:
             self.assign(t[2], UNKNOWN, pos)
 
     def forget(self, name: str) -> None:
+        if not self.dots:
+            return
         prefix = name + "."
         for key in [k for k in self.env if k.startswith(prefix)]:
             del self.env[key]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from re import compile
 
 from ... import knowledge
-from ..program.model import Class, Function, Module, definitions, line_of
+from ..program.model import Class, Function, Module, walk_block
 from . import ranks_calls, ranks_expressions, ranks_models
 from .ranks_frames import Frame
 from .ranks_suspects import callable_name
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST_VARIANTS = 6
 DEEPEST = 40
+DECIDING = (("const", 0), ("const", -1))
 MOST_FRAMES = 3000
 """Functions interpreted for one root; beyond, calls are not followed and the root is listed in `Machine.over_budget`."""
 FUNCTION_KINDS = frozenset(
@@ -65,6 +66,9 @@ class Machine:
         self._anywhere: dict[Any, Value | None] = {}
         self._callers: dict[int, list[tuple[Function, Expr]]] = {}
         self._assigned: dict[int, dict[str, list[Function]]] = {}
+        self._near: dict[str, list[str]] = {}
+        self._near_size = 0
+        self._attributes: dict[int, list[tuple[str, Expr, Expr]]] = {}
         self._hosts: dict[str, frozenset[str]] = {}
 
     # ------------------------------------------------------------------------------------------------ traces
@@ -122,9 +126,15 @@ class Machine:
             return trace
         variants = self._variants.get(id(function), 0)
         if variants >= MOST_VARIANTS and not any(v[0] == "raw" for v in bound.values()):
-            # too many specialisations: what is the same for all calls is all that is kept
-            bound = {k: ("sym", ("param", id(function), k)) for k in bound}
-            key = (id(function), None, tuple(bound.items()), None)
+            # too many specialisations: only arguments that decide much are told apart, then none
+            keeps = variants < 3 * MOST_VARIANTS
+            bound = {
+                k: v if keeps and (special(v) or v in DECIDING) else ("sym", ("param", id(function), k))
+                for k, v in bound.items()
+            }
+            receiver = receiver if keeps else None
+            outer = outer if keeps else None
+            key = (id(function), receiver, tuple(bound.items()), id(outer) if outer is not None else None)
             trace = self._traces.get(key)
             if trace is not None:
                 return trace
@@ -281,8 +291,6 @@ class Machine:
 
     def tests_rank(self, function: Function) -> bool:
         f = self.pure_frame(function)
-        from ..program.model import walk_block
-
         for s in walk_block(self.program.body(function)):
             if s[0] in ("if", "while"):
                 outer, f.items = f.items, []
@@ -712,8 +720,24 @@ class Machine:
                     out.append((s[4], self.program.main(c.module)))
             for method in self.assigning(c).get(name, ()):
                 me = method.params[0][0] if method.params else ""
-                out += [(v, method) for t, v in attribute_assignments(self.program, method, name) if t[2][-1] == me]
+                out += [(v, method) for t, v in self.attributes_set(method, name) if t[2][-1] == me]
         return out
+
+    def attributes_set(self, function: Function, name: str) -> list[tuple[Expr, Expr]]:
+        """(target, value) of `x.name = value` in a function, also inside tuples of equal length."""
+        known = self._attributes.get(id(function))
+        if known is None:
+            known = self._attributes[id(function)] = []
+            for s in walk_block(self.program.body(function)):
+                if s[0] == "ann" and s[4] and s[2][0] == "attr":
+                    known.append((s[2][3], s[2], s[4]))
+                elif s[0] == "assign":
+                    for t in s[2]:
+                        if t[0] == "attr":
+                            known.append((t[3], t, s[3]))
+                        elif t[0] == "tuple" and s[3][0] == "tuple" and len(t[2]) == len(s[3][2]):
+                            known += [(x[3], x, v) for x, v in zip(t[2], s[3][2]) if x[0] == "attr"]
+        return [(t, v) for n, t, v in known if n == name]
 
     def assigning(self, cls: Class) -> dict[str, list[Function]]:
         """{field: methods whose text assigns it}."""
@@ -738,7 +762,12 @@ class Machine:
         from posixpath import dirname
 
         here = dirname(path)
-        return [p for p in self.program.modules if dirname(p) == here][:60]
+        if len(self.program.modules) != self._near_size:
+            self._near_size = len(self.program.modules)
+            self._near = {}
+            for p in self.program.modules:
+                self._near.setdefault(dirname(p), []).append(p)
+        return self._near.get(here, [])[:60]
 
     def dataclass_value(self, cls: Class, name: str) -> Value | None:
         return None
@@ -760,7 +789,7 @@ class Machine:
             if module is None:
                 continue
             for g in (self.program.main(module), *module.all_functions()):
-                for target, value in attribute_assignments(self.program, g, name):
+                for target, value in self.attributes_set(g, name):
                     v = self.pure(self.pure_frame(g), value)
                     if varies(v):
                         found = v if found is None or found == v else found
@@ -861,29 +890,6 @@ def size_ok(v: Value) -> bool:
 
 
 def assignments(block: Any, name: str) -> Any:
-    from ..program.model import walk_block
-
     for s in walk_block(block):
         if s[0] == "assign" and any(t[0] == "name" and t[2] == name for t in s[2]):
             yield s
-
-
-def attribute_assignments(program: Program, function: Function, name: str) -> Any:
-    """(target, value) of `x.name = value` in a function, also inside tuples of equal length."""
-    from ..program.model import walk_block
-
-    for s in walk_block(program.body(function)):
-        if s[0] == "ann" and s[4] and s[2][0] == "attr" and s[2][3] == name:
-            yield s[2], s[4]
-        if s[0] != "assign":
-            continue
-        for t in s[2]:
-            if t[0] == "attr" and t[3] == name:
-                yield t, s[3]
-            elif t[0] == "tuple" and s[3][0] == "tuple" and len(t[2]) == len(s[3][2]):
-                for x, v in zip(t[2], s[3][2]):
-                    if x[0] == "attr" and x[3] == name:
-                        yield x, v
-
-
-__all__ = ["Machine", "definitions", "line_of"]

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 PREPARED = "prepared"
 """A model wrapped by a framework that chooses the wrapper when it runs."""
-BUFFERED = compile(r"BatchNorm|InstanceNorm|register_buffer|nn\.Buffer|SpectralNorm|spectral_norm")
+NORMS = compile(r"BatchNorm|InstanceNorm")
+PLAIN_BUFFER = compile(r"(?m)^ {0,8}self\.register_buffer\(|^ {0,8}self\.\w+ = (?:\w+\.)*Buffer\(")
+BUFFERED = compile(r"register_buffer|nn\.Buffer|spectral_norm|SpectralNorm")
 FOREIGN = compile(r"from_pretrained|torchvision|timm|create_model|models\.|AutoModel|hub\.load|build_model")
 
 
@@ -57,7 +59,7 @@ def wrap(f: Frame, row: Row, base: Value | None, args: list[Value], keywords: di
     if row.result == "fsdp2_module" and e[3]:  # in place
         target = dotted(e[3][0])
         if target is not None:
-            f.env[target] = whole
+            f.put(target, whole)
     step(f, row.last, e, row, not row.inferred)
     return whole
 
@@ -107,8 +109,10 @@ def class_buffers(machine: Machine, cls: Class, seen: set[int]) -> str | None:
     for c in (cls, *inside):
         lines = machine.program.lines(c.module.path)
         text += "\n".join(lines[c.first_line - 1 : c.end_line]) + "\n"
-    if BUFFERED.search(text):
+    if NORMS.search(text) or PLAIN_BUFFER.search(text):
         return "buffers"
+    if BUFFERED.search(text):
+        return None  # under a condition
     if FOREIGN.search(text) or any(not o.startswith(("torch.nn.", "builtins.")) for o in outside):
         return None
     for name in set(ranks_calls.WORDS.findall(text)):

@@ -31,7 +31,10 @@ SMALL_CALL = compile(
 DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
 HANDED_ON = compile(r"^\s*(?:return\s+|\w+\s*=\s*)?\w+\(\*")
 SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
-GUARDING = compile(r"\b(?:if|while|elif|and|or|not|in|with|return|yield|lambda|assert|except)\b|==|!=|[<>]|^\s*@|range\(|::")
+GUARDING = compile(
+    r"^\s*(?:if|elif|while|return|with|assert|for|yield|except|and|or|not|@)\b|^\s*@|==|!=|[<>]|\bif\b.*\belse\b"
+    r"|[=(].*\b(?:and|or|not|in)\b|range\(|::|lambda"
+)
 """A line that can part the ranks; one that only passes a rank on cannot."""
 COMMUNICATES = compile(
     r"dist|comm|accel|fabric|strateg|trainer|hvd|^xm$|group|engine|metric|self|util|mpu|parallel|^pl$|model|optim|state"
@@ -43,6 +46,9 @@ RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_
 STEP_KINDS = ("collective", "method_collective", "group_create", "first_context", "forward_collective", "backward_collective")
 DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
 """Words of decisions that a rank takes on its own data."""
+MEDIUM = 400
+"""Modules up to which every function beside a wrapped model is followed: the model may be a global name."""
+SHARDERS = {"fully_shard"}
 SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
 COMMON = 30
@@ -131,6 +137,7 @@ class Suspects:
         self.hot_names: set[str] = set()
         self.wrapping: set[str] = set()
         self.pages: dict[str, Page] = {}
+        self.searched: set[str] = set()
         self._hot: set[int] = set()
         self._ranked: set[int] = set()
         self._known: dict[int, bool] = {}
@@ -158,6 +165,7 @@ class Suspects:
         for path, module in list(program.modules.items()):
             if path not in program.loaded_on_demand:
                 page = self.pages[path] = Page(program, module)
+                self.searched.add(path)
                 if not page.tokens.isdisjoint(self.wraps):
                     self.wrapping.add(dirname(path))
                 for f in page.functions:
@@ -207,7 +215,7 @@ class Suspects:
                 f = page.at(i)
                 if id(f) in self._ranked:
                     continue
-                line = page.line(i)[1]
+                line = page.line(i)[1].partition("#")[0]
                 if GUARDING.search(line) or any(n in counts for n in CALLED.findall(line)):
                     self._ranked.add(id(f))
                     self._ranked.add(id(page.main))
@@ -257,14 +265,15 @@ class Suspects:
         known = self._known.get(id(f))
         if known is None:
             known = id(f) in self._hot or id(f) in self._ranked or not self._found
-            if not known:
+            if not known and f.module.path in self.searched and f.parent is None:
+                wraps = self.wraps if len(self.searched) <= MEDIUM else SHARDERS
+                known = not self.tokens(f.module).isdisjoint(wraps)
+            elif not known:
                 words = set(WORD.findall(self.text_of(f)))
                 known = not (
                     words.isdisjoint(self.words)
                     and words.isdisjoint(self.steps)
-                    and words.isdisjoint(self.hot_names)
-                    and words.isdisjoint(self.plain_steps)
-                    and self.tokens(f.module).isdisjoint(self.wraps)
+                    and (f.module.path not in self.searched or words.isdisjoint(self.hot_names))
                 )
             self._known[id(f)] = known
         return known

@@ -42,6 +42,10 @@ __all__ = [
 CONTEXTS = 12
 
 
+PLAIN = ("print", "len", "range", "zip", "enumerate", "to", "cuda", "size", "item", "append", "format", "zero_grad")
+"""Calls that lead to no backward."""
+
+
 class Made:
     """A call that makes an instance of a class outside the project, or of a project class built on one.
 
@@ -420,24 +424,32 @@ class Settings:
             out += inner or [o]
         return out
 
-    def function_trains(self, f: Function) -> bool:
+    def function_trains(self, f: Function, names: frozenset[str] = frozenset()) -> bool:
         if id(f) not in self._trains:
-            self._trains[id(f)] = self.trains(self.program.body(f), f)
+            self._trains[id(f)] = self.trains(self.program.body(f), f, names=names)
         return self._trains[id(f)]
 
-    def trains(self, block: Block, function: Function, depth: int = 0, seen: set[int] | None = None) -> bool:
-        """Does running the block take an optimisation step: a backward, here or in what it calls?"""
+    def trains(
+        self,
+        block: Block,
+        function: Function,
+        depth: int = 0,
+        seen: set[int] | None = None,
+        names: frozenset[str] = frozenset(),
+    ) -> bool:
+        """Does running the block take an optimisation step: a backward, here or in what it calls? `names`: what is
+        called under another name cannot (empty: not known)."""
         seen = set() if seen is None else seen
         scope = self.program.scope(function)
         for call in calls_in(block):
             name = callee_name(call)
             if name in knowledge.loader("step_methods"):
                 return True
-            if depth < 4 and name and name not in ("print", "len", "range", "zip", "enumerate"):
+            if depth < 4 and name and (name in names if names else name not in PLAIN):
                 for f in self.program.targets(call, scope):
                     if id(f) not in seen and f.end_line - f.first_line < 1500:
                         seen.add(id(f))
-                        if self.trains(self.program.body(f), f, depth + 1, seen):
+                        if self.trains(self.program.body(f), f, depth + 1, seen, names):
                             return True
         return False
 

@@ -215,6 +215,8 @@ class Handles:
                 if call[2][0] == "attr" and call[2][2][0] == "attr" and call[2][2][3] == attribute
             ]
             called += ["__getitem__"] if self.read(attribute, inside) else []
+            if any(c[2][0] == "attr" and c[2][3] == attribute for g in inside for c in self.program.calls(g)):
+                called += ["__call__", "forward"]
             used_in = self.reached(helper, called)
             for name, values in self.attributes(helper).items():
                 if any(g in used_in for _, g in values) or self.dropped(name, before):

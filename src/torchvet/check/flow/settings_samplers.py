@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from .settings import Loader, Made, Settings
 
 
+NO_LOADERS = ("range", "items", "keys", "values", "parameters", "named_parameters", "modules", "named_modules", "split")
+"""Calls over whose result a loop over batches never runs."""
+
+
 class Epochs:
     """A loop that trains from a sampler's loader again and again. `loop` is the loop over the loader, `outer` the loop
     of epochs (None: the loader is restarted inside a generator), each with its function."""
@@ -38,7 +42,8 @@ class Samplers:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.program = settings.program
-        self._loops: dict[str, list[tuple[Function, Stmt, Loader]]] = {}
+        self._loops: dict[tuple[str, frozenset[str]], list[tuple[Function, Stmt, Loader]]] = {}
+        self._training: dict[str, frozenset[str]] = {}
         self._generators: dict[str, list[Function]] = {}
 
     def stale(self) -> list[tuple[Made, Epochs]]:
@@ -92,8 +97,14 @@ class Samplers:
 
     # --------------------------------------------------------------------------------------------- the loops
     def epochs_of(self, made: Made, group: list[Module]) -> Epochs | None:
+        users = [x for x in self.settings.loaders() if any(self.is_made(o, made) for o in self.samplers_of(x))]
+        if not users:
+            return None
+        names = self.training_names(group)
+        if any(v.kind == "const" and v.value is True for x in users for v in x.values("drop_last")):
+            names = frozenset()  # any function may be the one
         for module in group:
-            for f, loop, loader in self.loops(module):
+            for f, loop, loader in self.loops(module, names):
                 if any(self.is_made(x, made) for x in self.samplers_of(loader)):
                     found = self.repeated(f, loop, loader, made)
                     if found is not None:
@@ -102,24 +113,56 @@ class Samplers:
                 found = self.restarted(f, made)
                 if found is not None:
                     return found
+            for f in functions_naming(self.program, module, {"iter("}):
+                found = self.iterated_again(f, made)
+                if found is not None:
+                    return found
         return None
 
-    def loops(self, module: Module) -> list[tuple[Function, Stmt, Loader]]:
-        """Loops over loaders in functions that train (or hand batches on to something that cannot be seen into)."""
-        if module.path not in self._loops:
+    def training_names(self, group: list[Module]) -> frozenset[str]:
+        """Names of functions that, by the names they call, may lead to a backward: a cheap bound, found in the text."""
+        key = group[0].path
+        if key not in self._training:
+            import re
+
+            calls: dict[str, set[str]] = {}
+            called = re.compile(r"(\w+)\(")
+            for module in group:
+                if "(" not in (self.program.text(module.path) or ""):
+                    continue
+                for f in module.all_functions():
+                    calls.setdefault(f.name, set()).update(called.findall(self.lines_of(f)))
+            found = set(knowledge.loader("step_methods"))
+            for _ in range(4):
+                found |= {name for name, of in calls.items() if of & found}
+            self._training[key] = frozenset(found)
+        return self._training[key]
+
+    def lines_of(self, f: Function) -> str:
+        return "\n".join(self.program.lines(f.module.path)[f.first_line - 1 : f.end_line])
+
+    def loops(self, module: Module, names: frozenset[str]) -> list[tuple[Function, Stmt, Loader]]:
+        """Loops over loaders in functions that train (or hand batches on to something not seen into). `names`:
+        calls of which one must be there; none: any function."""
+        key = (module.path, names)
+        if key not in self._loops:
             out: list[tuple[Function, Stmt, Loader]] = []
-            self._loops[module.path] = out
-            for f in self.settings.functions(module):
-                for s in walk_block(self.program.body(f)):
+            self._loops[key] = out
+            for f in functions_naming(self.program, module, {"for "}):
+                if names and f.name != "<module>" and not any(n + "(" in self.lines_of(f) for n in names):
+                    continue
+                for s in self.program.statements(f):
                     if s[0] != "for" or s[3][0] not in ("name", "attr", "call", "sub"):
                         continue
-                    if not self.settings.function_trains(f) and not hands_on(s):
+                    if s[3][0] == "call" and callee_name(s[3]) in NO_LOADERS:
+                        continue
+                    if not self.settings.function_trains(f, names) and (names or not hands_on(s)):
                         continue
                     for o in self.settings.iterated(s[3], Frame(f)):
                         loader = self.settings.loader_of(o)
                         if loader is not None:
                             out.append((f, s, loader))
-        return self._loops[module.path]
+        return self._loops[key]
 
     def generators(self, module: Module) -> list[Function]:
         if module.path not in self._generators:
@@ -213,6 +256,28 @@ class Samplers:
                     return Epochs(f, inner, loader, None, None)
         return None
 
+    def iterated_again(self, f: Function, made: Made) -> Epochs | None:
+        """`it = iter(loader)` inside a loop that trains on `next(it)`: once for each epoch, or when it is exhausted."""
+        if f.is_generator or not self.settings.function_trains(f):
+            return None
+        body = self.program.body(f)
+        for s in self.program.statements(f):
+            if s[0] != "assign" or s[3][0] != "call" or callee_name(s[3]) != "iter" or not s[3][3]:
+                continue
+            around = loops_around(body, s[1])
+            if not around:
+                continue
+            outer = around[0]
+            inner = outer[4] if outer[0] == "for" else outer[3]
+            if not any(callee_name(c) == "next" for c in calls_in(inner)) or not self.settings.trains(inner, f):
+                continue
+            if outer[0] == "for" and not self.several(outer, Frame(f)):
+                continue
+            loader = self.loader_over(s[3][3][0], Frame(f), made)
+            if loader is not None and not contains(outer[1], made.pos if made.function is f else 0):
+                return Epochs(f, s, loader, outer, f)
+        return None
+
     def consumed(self, generator: Function, depth: int = 0) -> bool:
         """Is a function that calls this generator, or a caller of it, one that trains?"""
         for g, _ in self.program.callers(generator)[:6]:
@@ -226,7 +291,12 @@ class Samplers:
         """(line, column, text) of a `set_epoch` statement at the start of the epoch loop, where loop, loader and epoch
         are plain names of one function and the loader has this one sampler."""
         outer, e = epochs.outer, epochs.loop[3]
-        if outer is None or outer[0] != "for" or epochs.outer_function is not epochs.function:
+        if (
+            outer is None
+            or epochs.loop[0] != "for"
+            or outer[0] != "for"
+            or epochs.outer_function is not epochs.function
+        ):
             return None
         name = written(e)
         if name is None or outer[2][0] != "name" or outer[2][2].startswith("_"):

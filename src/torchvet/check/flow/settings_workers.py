@@ -6,7 +6,7 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_numbers import AT_MOST, CPUS
-from .settings_origins import Frame
+from .settings_origins import Frame, is_self
 from .wrapping_device import device_kind
 from .wrapping_process import tests_around
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..program.model import Expr, Function, Module, Stmt
+    from ..program.model import Class, Expr, Function, Module, Stmt
     from .settings import Loader, Settings
 
 
@@ -120,6 +120,55 @@ class Workers:
             o.e[0] in ("const", "call") and device_kind(o.e, o.frame, self.settings.origins) == "gpu" for o in ends
         )
 
+    # ------------------------------------------------------------------------------------------ growing datasets
+    def growing(self) -> list[Found]:
+        """Containers of a dataset that item access fills, read by workers that live as long as the loader."""
+        out: dict[tuple[str, int], Found] = {}
+        for loader in self.settings.loaders():
+            values = loader.values("persistent_workers")
+            if not values or not all(v.kind == "const" and v.value is True for v in values) or not self.surely(loader):
+                continue
+            for cls in self.settings.handles.dataset_classes(loader):
+                inside = self.settings.handles.reached(cls, ["__getitem__", "__getitems__"])
+                for f in inside:
+                    for name, e in self.fills(f):
+                        if self.stays(cls, name, inside):
+                            out.setdefault((f.module.path, e[1]), Found(e, f, loader, name))
+        return [x for _, x in sorted(out.items()) if x.function.module.path not in self.program.loaded_on_demand]
+
+    def fills(self, f: Function) -> Iterator[tuple[str, Expr]]:
+        """(attribute, where) of `self.x[key] = value` and `self.x.append(value)`."""
+        for s in self.program.statements(f):
+            for t in s[2] if s[0] == "assign" else ():
+                if t[0] == "sub" and t[2][0] == "attr" and is_self(t[2][2], f) and t[3][0] != "const":
+                    yield t[2][3], t
+        for call in self.program.calls(f):
+            callee = call[2]
+            if callee[0] == "attr" and callee[3] in knowledge.graph("growing_methods") and callee[2][0] == "attr":
+                if is_self(callee[2][2], f):
+                    yield callee[2][3], call
+
+    def stays(self, cls: Class, name: str, inside: list[Function]) -> bool:
+        """Is the attribute made as an empty container, never emptied, and is its length never asked for?"""
+        made = [e for e, f in self.settings.handles.attributes(cls).get(name, ()) if f not in inside]
+        if not made or not all(is_empty(e) for e in made):
+            return False
+        for f in inside:
+            for s in self.program.statements(f):
+                targets = s[2] if s[0] in ("assign", "del") else ()
+                if any(t[0] == "attr" and t[3] == name for t in targets):
+                    return False
+                if s[0] == "del" and any(t[0] == "sub" and t[2][-1] == name for t in s[2]):
+                    return False
+            for call in self.program.calls(f):
+                if callee_name(call) == "len" and call[3] and call[3][0][-1] == name:
+                    return False
+                callee = call[2]
+                cleared = callee[0] == "attr" and callee[3] in knowledge.graph("clearing_methods")
+                if cleared and callee[2][-1] == name:
+                    return False
+        return True
+
     # --------------------------------------------------------------------------------------------- held batches
     def held(self) -> list[Found]:
         """Tensors of a batch that a list keeps as they came from the worker: each holds a piece of shared memory and a
@@ -131,7 +180,7 @@ class Workers:
                 near.update((m.path, m) for m in self.settings.origins.options.group(loader.module))
         for module in near.values():
             text = self.program.text(module.path) or ""
-            if module.path in self.program.loaded_on_demand or ".append(" not in text or "for " not in text:
+            if module.path in self.program.loaded_on_demand or "oader" not in text:
                 continue
             if "set_sharing_strategy" in text:
                 continue
@@ -140,12 +189,33 @@ class Workers:
                     if s[0] == "for" and any(callee_name(c) == "append" for c in calls_in(s[4])):
                         for found in self.held_in(s, f):
                             out.setdefault((module.path, found.pos), found)
+                for e in self.program.expressions(f):
+                    whole = self.held_whole(e, f)
+                    if whole is not None:
+                        out.setdefault((module.path, whole.pos), whole)
         return [x for _, x in sorted(out.items())]
+
+    def held_whole(self, e: Expr, f: Function) -> Found | None:
+        """`list(loader)`, `[y for x, y in loader]`."""
+        source: Expr | None = None
+        if e[0] == "comp" and e[2] == "list" and len(e[4]) == 1 and not e[4][0][2]:
+            if is_raw(e[3], set(target_names(e[4][0][0]))):
+                source = e[4][0][1]
+        elif e[0] == "call" and e[2][0] == "name" and e[2][2] == "list" and len(e[3]) == 1:
+            source = e[3][0]
+        if source is None or source[0] not in ("name", "attr", "call"):
+            return None
+        loader = self.loader_of(source, f)
+        if loader is None or not self.surely(loader) or self.copied(loader):
+            return None
+        return Found(e, f, loader)
 
     def held_in(self, loop: Stmt, f: Function) -> Iterator[Found]:
         kept = [
             c for c in calls_in(loop[4]) if callee_name(c) == "append" and c[2][0] == "attr" and c[2][2][0] == "name"
         ]
+        if any(s[0] == "break" for s in walk_block(loop[4])):
+            return  # a few batches
         raw = raw_names(loop) if kept else set()
         kept = [c for c in kept if len(c[3]) == 1 and is_raw(c[3][0], raw) and self.outlives(c[2][2][2], loop, f)]
         if not kept:
@@ -185,6 +255,13 @@ class Workers:
             if not values or any(v.kind != "const" or v.value for v in values):
                 return True
         return loader.argument("collate_fn") is not None
+
+
+def is_empty(e: Expr) -> bool:
+    """`{}`, `[]`, `set()`, `dict()`, `defaultdict(list)`: a container that holds nothing yet and has no bound."""
+    if e[0] in ("dict", "list"):
+        return not e[2]
+    return e[0] == "call" and callee_name(e) in ("dict", "list", "set", "defaultdict", "OrderedDict") and not e[4]
 
 
 def raw_names(loop: Stmt) -> set[str]:

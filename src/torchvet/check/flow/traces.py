@@ -453,19 +453,20 @@ class Walker:
                 exits.turn and self.block(trace, final, exits.turn, exits, chain),
                 exits.again and self.block(trace, final, exits.again, exits, chain),
             )
-        stop = exits.stop
-        for number, (items, _, _) in enumerate(reversed(handlers)):
-            caught = self.block(trace, items, after, exits, chain)
-            stop = caught if number == 0 else self.split(("sym", ("caught", id(item), number)), caught, stop, None)
-        inner = Exits(exits.leave, stop, exits.turn, exits.again)
+        # an exception of the program's own is as good as the end of the job; those that a handler catches on one rank only
+        # are looked at when it is chosen
         ended = self.block(trace, orelse, after, exits, chain)
-        done = self.block(trace, body, ended, inner, chain)
-        if handlers and self.place.chosen.get(("caught", pos, id(trace.module))):
-            # an exception that only this rank meets, before the first collective of the body
-            return self.table.node("mark", ("caught", pos), (item, trace, chain, True), stop)
-        if handlers and ("caught", pos, id(trace.module)) in self.place.chosen:
-            return self.table.node("mark", ("caught", pos), (item, trace, chain, False), done)
-        return done
+        done = self.block(trace, body, ended, exits, chain)
+        key = ("caught", trace.module.path, pos)
+        if not handlers or key not in self.place.chosen:
+            return done
+        node = done
+        if self.place.chosen[key]:
+            node = exits.stop
+            for number, (items, _, _) in enumerate(reversed(handlers)):
+                caught = self.block(trace, items, after, exits, chain)
+                node = caught if number == 0 else self.split(("sym", (key, number)), caught, node, None)
+        return self.table.node("mark", key, (item, trace, chain, str(self.place.chosen[key])), node)
 
     def loop(self, item: Item, trace: Trace, trip: Value, body: Node, ended: Node, after: Node, chain: Any) -> Node:
         if self.quiet(body, (after, ended)):

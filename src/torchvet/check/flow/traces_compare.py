@@ -107,6 +107,9 @@ class Comparison:
                 self.choose(a, b, assume, ta, tb, loops, depth)
                 return
             if a.kind == b.kind == "loop":
+                if a.data[0] is not b.data[0] and (self.passes(a, b) or self.passes(b, a)):
+                    self.apart(a, b, assume, ta, tb, loops, depth)
+                    return
                 self.turns(a, b, assume, ta, tb, loops, depth)
                 a, b = a.next, b.next  # type: ignore[assignment]
                 continue
@@ -132,6 +135,18 @@ class Comparison:
                 self.note("missing", one, side, ta, tb, other, None)
                 return True
         return False
+
+    def passes(self, a: Node, b: Node) -> bool:
+        """Whether `b` comes next after `a`: then `a` is what the other side does not have."""
+        following, _ = self.step(a.next, None)  # type: ignore[arg-type]
+        while following.kind == "branch" and following.next is not None and following.other is not None:
+            if following is b:
+                return True
+            if following.next.steps and not following.other.steps:
+                following, _ = self.step(following.next, None)
+            else:
+                following, _ = self.step(following.other, None)
+        return following is b
 
     def choose(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         for side, node in ((0, a), (1, b)):

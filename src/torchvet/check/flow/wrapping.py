@@ -94,6 +94,7 @@ class Wrapping:
         """Functions that call a wrapper of models directly."""
         rows = [row for n in knowledge.names("wraps_model") if (row := knowledge.api(n))]
         names = {row.last for row in rows if row.family in FAMILIES and row.result != "dp_module"}
+        names |= {n.rpartition(".")[2] for n in knowledge.loader("eager_optimizers")}
         prepare = {row.last for row in rows if row.family == "accelerate"}
         for module in list(self.program.modules.values()):
             text = self.program.text(module.path) or ""
@@ -115,6 +116,8 @@ class Wrapping:
             while x and x[0] == "partial":
                 x = x[1]
             name = x[1] if x and x[0] == "ext" else f"{x[1]}.{x[2]}" if x and x[0] == "extmethod" else ""
+            if name in knowledge.loader("eager_optimizers"):
+                return True
             row = knowledge.api(name) if name else None
             if row is None or row.kind != "wraps_model":
                 continue
@@ -148,9 +151,9 @@ class Wrapping:
         back?"""
         params = {p[0] for p in f.params}
         for call in self.program.calls(f):
-            if call[3] and call[3][0][0] in ("name", "attr", "call", "sub") and self.wraps(call, f):
-                if any(x[0] == "name" and x[2] in params for x in walk_expr(call[3][0])):
-                    return True
+            given = walk_expr(call[3][0]) if call[3] else ()
+            if any(x[0] == "name" and x[2] in params for x in given) and self.wraps(call, f):
+                return True
         return any(s[0] == "return" and s[2] for s in self.program.statements(f))
 
     def mentions(self, g: Function, f: Function) -> bool:
@@ -221,6 +224,22 @@ class Wrapping:
             if w.family in ("fsdp2", "accelerate fsdp1") or (w.family == "fsdp1" and not self.keeps_parameters(w)):
                 out.append(order)
         return out
+
+    def left_behind(self) -> list[Order]:
+        """An optimizer that made its state before the model was moved: (optimizer, move)."""
+        eager = knowledge.loader("eager_optimizers")
+        out: list[Order] = []
+        for trace in self.traces():
+            for a in trace.of_kind(OPTIMIZER):
+                if a.family not in eager or a.model.placed_when_made:
+                    continue
+                moves = [e for e in trace.on(a.model) if e.kind == PLACED and not apart(e.path, a.path)]
+                if any(e.order < a.order and e.device not in ("cpu", "") for e in moves):
+                    continue
+                later = [e for e in moves if e.order > a.order and e.device == "gpu"]
+                if later:
+                    out.append(Order(later[0], a))
+        return unique(out)
 
     def keeps_parameters(self, w: Event) -> bool:
         """FSDP1 with use_orig_params=True, or with settings that cannot be seen."""

@@ -183,7 +183,7 @@ class KnownCalls:
         if name.startswith("torch.optim.") and name.rpartition(".")[2][:1].isupper():
             given = arguments[0] if arguments else keywords.get("params", ())
             for m in dict.fromkeys(parameters_in(given)):
-                self.event(OPTIMIZER, m, e, f)
+                self.event(OPTIMIZER, m, e, f).family = name
             return ()
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
             placed = bool(self._on_device) or any(k == "device" or k is None for k, _ in e[4])

@@ -40,6 +40,11 @@ class Relevance:
                 del self._known[id(f)]
         return known
 
+    def optimizes(self, f: Function) -> bool:
+        """Does the function's own text name an optimizer or a wrapper?"""
+        lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
+        return any(w in line for line in lines for w in ("optim.", "Adam", "SGD", "Optim", "DDP(", "FSDP(", "arallel("))
+
     def _says(self, f: Function) -> bool:
         if not self._words:
             methods = knowledge.loader("placement_methods")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import walk_block, walk_expr
+from ..program.model import walk_expr
 from ..program.program import callee_name
 from .settings_origins import Frame, Origins
 from .wrapping_calls import KnownCalls
@@ -392,7 +392,8 @@ class Trace(KnownCalls):
         )
         if not holds and not self.relevance.on_path(target):
             given = (*arguments, *keywords.values(), (me,))
-            if not any(followed(m) for v in given for m in models_in(v)):
+            models = [m for v in given for m in models_in(v)]
+            if not any(followed(m) for m in models) and not (models and self.relevance.optimizes(target)):
                 return self.given_back(target, e, arguments, keywords, f)
             if not self.relevance.of(target):
                 return self.given_back(target, e, arguments, keywords, f)
@@ -420,9 +421,8 @@ class Trace(KnownCalls):
         """What a function that is not run returns of what it is given; it may have moved it."""
         if self.relevance.of(target):
             self.escape(arguments, keywords, e, f)
-        names = {
-            s[2][2] for s in walk_block(self.program.body(target)) if s[0] == "return" and s[2] and s[2][0] == "name"
-        }
+        lines = self.program.lines(target.module.path)[target.first_line - 1 : target.end_line]
+        names = {x.strip()[7:].strip() for x in lines if x.lstrip().startswith("return ")}
         out: list[Any] = []
         params = [p[0] for p in target.params if p[1] == "pos"][1 if target.is_method else 0 :]
         for name, v in (*zip(params, arguments), *keywords.items()):

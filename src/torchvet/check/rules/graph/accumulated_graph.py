@@ -34,9 +34,12 @@ def check(project: Project) -> Iterator[Finding]:
             )
             why = Text("no backward frees what this value was computed from", "没有反向传播会释放这个值的计算图")
         else:
-            message = Text("{name} keeps the graph nodes of every step", "{name} 保留了每一步的计算图节点", name=kept.name)
+            message = Text(
+                "{name} keeps the graph nodes of every step", "{name} 保留了每一步的计算图节点", name=kept.name
+            )
             why = Text(
-                "backward frees the activations, the nodes stay in host memory", "反向传播释放激活，图节点仍留在主机内存"
+                "backward frees the activations, the nodes stay in host memory",
+                "反向传播释放激活，图节点仍留在主机内存",
             )
         edits = project.graphs.detaching(kept)
         yield RULE.at(

@@ -29,5 +29,8 @@ def check(project: Project) -> Iterator[Finding]:
             found.pos,
             Text("{name} collects the graph of every forward", "{name} 累积了每次前向的计算图", name=found.name),
             function=found.function,
-            help=Text("update it under torch.no_grad(), or from detached values", "在 torch.no_grad() 下更新，或使用 detach 之后的值"),
+            help=Text(
+                "update it under torch.no_grad(), or from detached values",
+                "在 torch.no_grad() 下更新，或使用 detach 之后的值",
+            ),
         )

@@ -24,9 +24,15 @@ RULE = Rule(
 def check(project: Project) -> Iterator[Finding]:
     for found in project.graphs.cached():
         if found.kind == "self":
-            message = Text("the cache of {name} keeps the module itself alive", "{name} 的缓存使模块本身无法释放", name=found.name)
+            message = Text(
+                "the cache of {name} keeps the module itself alive", "{name} 的缓存使模块本身无法释放", name=found.name
+            )
             help = Text("keep the value in an attribute of the module", "把值存到模块的属性里")
         else:
-            message = Text("the cache of {name} keeps results with their graph", "{name} 的缓存留住了带计算图的结果", name=found.name)
+            message = Text(
+                "the cache of {name} keeps results with their graph",
+                "{name} 的缓存留住了带计算图的结果",
+                name=found.name,
+            )
             help = Text("cache a detached value", "缓存 detach 之后的值")
         yield RULE.at(project, found.module, found.pos, message, function=found.function, help=help)

@@ -27,7 +27,9 @@ def check(project: Project) -> Iterator[Finding]:
         if found.back_at:
             notes.append(
                 note_at(
-                    project, *found.back_at, Text("each backward runs through all earlier steps", "每次反向传播都要走过之前的所有步")
+                    project,
+                    *found.back_at,
+                    Text("each backward runs through all earlier steps", "每次反向传播都要走过之前的所有步"),
                 )
             )
         yield RULE.at(

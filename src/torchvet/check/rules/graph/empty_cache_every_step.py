@@ -30,9 +30,15 @@ def check(project: Project) -> Iterator[Finding]:
             project,
             found.module,
             found.pos,
-            Text("{name}() in every step gives memory back that the next step asks for again", "{name}() 每步都把下一步还要用的显存还给驱动",
-                 name=found.name.rpartition(".")[2]),
+            Text(
+                "{name}() in every step gives memory back that the next step asks for again",
+                "{name}() 每步都把下一步还要用的显存还给驱动",
+                name=found.name.rpartition(".")[2],
+            ),
             function=found.function,
-            help=Text("against fragmentation: PYTORCH_ALLOC_CONF=expandable_segments:True", "碎片问题请用 PYTORCH_ALLOC_CONF=expandable_segments:True"),
+            help=Text(
+                "against fragmentation: PYTORCH_ALLOC_CONF=expandable_segments:True",
+                "碎片问题请用 PYTORCH_ALLOC_CONF=expandable_segments:True",
+            ),
             notes=notes,
-        )  # fmt: skip
+        )

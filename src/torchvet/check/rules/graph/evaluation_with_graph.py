@@ -31,7 +31,11 @@ def check(project: Project) -> Iterator[Finding]:
             project,
             found.module,
             found.pos,
-            Text("{name}() records a graph in evaluation that nobody uses", "{name}() 在评估中记录了没人用的计算图", name=found.name),
+            Text(
+                "{name}() records a graph in evaluation that nobody uses",
+                "{name}() 在评估中记录了没人用的计算图",
+                name=found.name,
+            ),
             function=found.function,
             severity=ERROR if id(found.function) in keeping else WARNING,
             help=Text(

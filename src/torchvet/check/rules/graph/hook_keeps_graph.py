@@ -25,12 +25,18 @@ def check(project: Project) -> Iterator[Finding]:
     for found in project.graphs.hooks():
         notes = []
         if found.other:
-            notes.append(note_at(project, *found.other, Text("registered here and never removed", "在这里注册，从未移除")))
+            notes.append(
+                note_at(project, *found.other, Text("registered here and never removed", "在这里注册，从未移除"))
+            )
         yield RULE.at(
             project,
             found.module,
             found.pos,
-            Text("the hook keeps the graph of the last forward in {name}", "钩子把上次前向的计算图留在 {name} 里", name=found.name),
+            Text(
+                "the hook keeps the graph of the last forward in {name}",
+                "钩子把上次前向的计算图留在 {name} 里",
+                name=found.name,
+            ),
             function=found.function,
             help=Text("store .detach(), and remove the handle", "存 .detach() 后的值，并移除句柄"),
             notes=notes,

@@ -34,7 +34,9 @@ def check(project: Project) -> Iterator[Finding]:
             )
         else:
             message = Text(
-                "{name} keeps its argument with the graph nodes of every step", "{name} 保留了参数每一步的计算图节点", name=kept.name
+                "{name} keeps its argument with the graph nodes of every step",
+                "{name} 保留了参数每一步的计算图节点",
+                name=kept.name,
             )
         notes = []
         if kept.store_at:

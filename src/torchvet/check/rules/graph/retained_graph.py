@@ -29,8 +29,12 @@ def check(project: Project) -> Iterator[Finding]:
                 "backward(create_graph=True) ties each parameter to its gradient in a cycle",
                 "backward(create_graph=True) 让参数和梯度互相引用成环",
             )
-            help = Text("use torch.autograd.grad(..., create_graph=True)", "改用 torch.autograd.grad(..., create_graph=True)")
+            help = Text(
+                "use torch.autograd.grad(..., create_graph=True)", "改用 torch.autograd.grad(..., create_graph=True)"
+            )
         else:
-            message = Text("retain_graph=True keeps activations that nothing uses again", "retain_graph=True 保留了不再使用的激活")
+            message = Text(
+                "retain_graph=True keeps activations that nothing uses again", "retain_graph=True 保留了不再使用的激活"
+            )
             help = Text("drop retain_graph=True", "去掉 retain_graph=True")
         yield RULE.at(project, found.module, found.pos, message, function=found.function, help=help)

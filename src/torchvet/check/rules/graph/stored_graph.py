@@ -16,7 +16,9 @@ RULE = Rule(
     name="stored-graph",
     severity=WARNING,
     since="0.1",
-    summary=Text("a value stored with its autograd graph, longer than the step", "存下的值带着计算图，且比这一步活得更久"),
+    summary=Text(
+        "a value stored with its autograd graph, longer than the step", "存下的值带着计算图，且比这一步活得更久"
+    ),
     fixable="safe",
 )
 
@@ -35,9 +37,12 @@ def check(project: Project) -> Iterator[Finding]:
             )
             why = Text("no backward frees what this value was computed from", "没有反向传播会释放这个值的计算图")
         else:
-            message = Text("{name} holds on to the graph nodes of every step", "{name} 一直持有每一步的计算图节点", name=what)
+            message = Text(
+                "{name} holds on to the graph nodes of every step", "{name} 一直持有每一步的计算图节点", name=what
+            )
             why = Text(
-                "backward frees the activations, the nodes stay in host memory", "反向传播释放激活，图节点仍留在主机内存"
+                "backward frees the activations, the nodes stay in host memory",
+                "反向传播释放激活，图节点仍留在主机内存",
             )
         edits = project.graphs.detaching(kept)
         yield RULE.at(

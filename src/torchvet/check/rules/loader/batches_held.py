@@ -30,6 +30,12 @@ def check(project: Project) -> Iterator[Finding]:
             found.pos,
             Text(
                 "{name} keeps a shared-memory file of a worker open for every batch",
+                "{name}让每个批次的 worker 共享内存文件保持打开",
+                name=Text("this list", "该列表"),
+            )
+            if not found.name
+            else Text(
+                "{name} keeps a shared-memory file of a worker open for every batch",
                 "{name} 让每个批次的 worker 共享内存文件保持打开",
                 name=found.name,
             ),

@@ -1,0 +1,320 @@
+"""Calls of a function as nodes of its value-flow graph: names outside the project, builtins, methods by name."""
+
+from __future__ import annotations
+
+from ... import knowledge
+from .graph_expressions import Expressions
+from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Backward, Box, Call, Node, key_of, path_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..program.model import Expr
+
+
+class Calls(Expressions):
+    """Adds calls to `Expressions`."""
+
+    def outside(self, func: Expr) -> str | None:
+        """The qualified name when something outside the project is called by its import, or a builtin by its name."""
+        root = func
+        while root[0] == "attr":
+            root = root[2]
+        if root[0] != "name" or root[2] in self.env.names:
+            return None
+        found = self.program.entity(func, self.scope)
+        return str(found[1]) if found and found[0] == "ext" else None
+
+    def on_call(self, e: Expr) -> Node:
+        func = e[2]
+        call = Call(e)
+        call.external = self.outside(func)
+        if func[0] == "attr":
+            call.method = func[3]
+            if call.external is None:
+                call.receiver = self.eval(func[2])
+        elif call.external is None:
+            call.callee = self.eval(func)
+        call.arguments = [self.whole(a) for a in e[3]]
+        call.keywords = {k or f"**{i}": self.whole(v) for i, (k, v) in enumerate(e[4])}
+        call.evals = self.env.evals
+        if call.external is not None:
+            known = self.external_call(e, call, call.external)
+            if known is not None:
+                return known
+        elif call.method:
+            known = self.method_call(e, call)
+            if known is not None:
+                return known
+        elif call.callee.kind == "lambda":
+            body: Node = call.callee.data
+            return body
+        return self.unknown_call(e, call)
+
+    def unknown_call(self, e: Expr, call: Call) -> Node:
+        kind, data = "call", call
+        if call.method == "" or call.method[:1].isupper():
+            made = (
+                self.program.entity(e[2], self.scope) if call.external is None and e[2][0] in ("name", "attr") else None
+            )
+            if made and made[0] == "class":
+                node = self.node("object", e[1], self.inputs_of(call), made[1])
+                node.guards = self.guards
+                self.graph.calls[e[1]] = node
+                return node
+        node = self.node(kind, e[1], self.inputs_of(call), data)
+        self.graph.calls[e[1]] = node
+        return node
+
+    def inputs_of(self, call: Call) -> tuple[Node, ...]:
+        every = (call.receiver, *call.arguments, *call.keywords.values())
+        return tuple(n for n in dict.fromkeys(every) if n is not NOTHING and n.kind != "func")
+
+    def external_call(self, e: Expr, call: Call, name: str) -> Node | None:
+        table = knowledge.graph
+        if name.startswith("builtins."):
+            return self.builtin_call(e, call, name[9:])
+        if name in self.no_grad or name in self.enablers or name in self.setters:
+            return self.switch(e, call, name)
+        if name in table("backward_calls"):
+            self.run_backward(e, call, call.arguments[0] if call.arguments else NOTHING, name)
+            return self.op(e[1], "gradient", *call.arguments) if self.flag(e, "create_graph") else NOTHING
+        if (
+            name in table("remover_functions")
+            or name in table("remover_helpers")
+            or name in table("source_less_functions")
+        ):
+            for a in call.arguments:
+                if a.kind in ("op", "call", "elem", "phi", "join", "acc"):
+                    self.graph.removed.append((e[1], a))
+            return NOTHING
+        if name in table("sanitising_calls"):
+            return NOTHING
+        if name in table("second_result_functions"):
+            return self.with_indices(e, self.op(e[1], name, *call.arguments[:1]), len(e[3]) > 1 or bool(e[4]), call)
+        if name in table("keeper_functions") or name in table("loss_functions"):
+            return self.op(e[1], name, *call.arguments, *call.keywords.values())
+        if name in table("unbounded_containers"):
+            entries = {f"[**{i}]": a for i, a in enumerate(call.arguments) if a.kind not in ("func", "free", "lambda")}
+            entries.update({f"['{k}']": v for k, v in call.keywords.items()})
+            return self.node("box", e[1], (), Box("dict" if "ict" in name else "list", entries))
+        if name in table("bounded_containers"):
+            bounded = len(e[3]) > 1 or any(k == "maxlen" and v[:1] + v[2:] != ("const", None) for k, v in e[4])
+            return self.node("box", e[1], (), Box("deque", None, bounded))
+        package = name.partition(".")[0]
+        if package in (
+            "numpy",
+            "math",
+            "os",
+            "time",
+            "random",
+            "sklearn",
+            "scipy",
+            "json",
+            "logging",
+            "re",
+            "jax",
+            "tensorflow",
+        ):
+            return NOTHING
+        last = name.rpartition(".")[2]
+        if last[:1].isupper():
+            node = self.node("object", e[1], self.inputs_of(call), name)
+            self.graph.calls[e[1]] = node
+            return node
+        return None
+
+    def builtin_call(self, e: Expr, call: Call, name: str) -> Node | None:
+        table = knowledge.graph
+        if name in ("list", "dict", "set"):
+            entries = {f"[**{i}]": a for i, a in enumerate(call.arguments)}
+            entries.update({f"['{k}']": v for k, v in call.keywords.items()})
+            return self.node("box", e[1], (), Box(name, entries))
+        if name in ("next", "iter") and call.arguments:
+            return self.iterate(call.arguments[0], e[1]) if name == "next" else call.arguments[0]
+        if name in ("sum", "max", "min"):
+            # of one argument: of its elements
+            if len(e[3]) == 1:
+                return self.op(e[1], name, self.iterate(call.arguments[0], e[1]))
+            return self.op(e[1], name, *call.arguments)
+        if name in table("keeper_builtins"):
+            return self.op(e[1], "copy", *call.arguments)
+        if name in ("range", "len", "super", "getattr", "setattr", "hasattr", "open", "any", "all", "enumerate"):
+            if name == "getattr" and call.arguments:
+                key = f".{e[3][1][2]}" if len(e[3]) > 1 and e[3][1][0] == "const" else ".*"
+                return self.element(call.arguments[0], key, e[1])
+            if name == "super":
+                return self.graph.params.get(self.graph.self_name, NOTHING)
+            return self.op(e[1], "enumerate", *call.arguments) if name == "enumerate" else NOTHING
+        if name in table("remover_builtins"):
+            for a in call.arguments:
+                if name in ("float", "int") and a.kind in ("op", "call", "elem", "phi", "join", "acc"):
+                    self.graph.removed.append((e[1], a))
+        return NOTHING
+
+    def flag(self, e: Expr, name: str) -> bool:
+        return any(k == name and v[0] == "const" and v[2] is True for k, v in e[4])
+
+    def with_indices(self, e: Expr, values: Node, has_dimension: bool, call: Call) -> Node:
+        """`max(dim)` and its like: values with the graph, indices without; other tensors compared with: one result."""
+        if values is NOTHING:
+            return NOTHING
+        others = [n for n in call.arguments[1 if call.external else 0 :] if n is not NOTHING]
+        if not has_dimension or others:
+            return self.op(e[1], call.method or "max", values, *others)
+        return self.node(
+            "snap", e[1], (values,), {"[0]": values, "[1]": NOTHING, ".values": values, ".indices": NOTHING}
+        )
+
+    def switch(self, e: Expr, call: Call, name: str) -> Node:
+        """A context manager (or statement) that sets the gradient mode."""
+        mode = OFF if name in self.no_grad else ON
+        if name in self.setters:
+            argument = e[3][0] if e[3] else next((v for k, v in e[4] if k in ("mode", "enabled")), None)
+            if argument is not None:
+                if argument[0] == "const":
+                    mode = OFF if bool(argument[2]) == (name in self.no_grad) else ON
+                    if name in self.no_grad and not argument[2]:
+                        mode = INHERIT
+                else:
+                    mode = MAYBE
+        self.graph.switches.append((e[1], mode))
+        node = self.node("context", e[1], (), mode)
+        node.inputs = tuple(n for n in call.arguments if n is not NOTHING)
+        return node
+
+    def method_call(self, e: Expr, call: Call) -> Node | None:
+        name, receiver, func = call.method, call.receiver, e[2]
+        pos = e[1]
+        if name in self.backward_methods and (receiver is not NOTHING or call.arguments):
+            self.backward_call(e, call)
+            return self.unknown_call(e, call) if receiver.kind in ("param", "free", "elem", "object") else NOTHING
+        if name in ("eval", "train") and len(e[3]) <= 1 and receiver is not NOTHING:
+            self.set_mode(e, receiver, name)
+            return receiver
+        if name in ("step", "zero_grad"):
+            self.graph.steps.append((pos, self.loop))
+            return self.unknown_call(e, call)
+        if receiver is NOTHING:
+            return (
+                NOTHING if not any(a.kind in ("func", "lambda") for a in call.arguments) else self.unknown_call(e, call)
+            )
+        if receiver.kind == "box" or (name in ("append", "extend", "appendleft", "insert") and name in self.growing):
+            known = self.container_call(e, call)
+            if known is not None:
+                return known
+        if name in self.clearing:
+            self.clear(func[2], name)
+            if name in ("clear", "reset", "flush"):
+                return self.unknown_call(e, call)
+            return self.element(receiver, "[*]", pos)
+        if name in ("items", "values", "keys", "get", "copy", "setdefault"):
+            return self.mapping_call(e, call)
+        if name in self.removers:
+            if receiver.kind in ("op", "call", "elem", "phi", "join", "acc", "param", "iter", "snap"):
+                self.graph.removed.append((pos, receiver))
+            if name.endswith("_"):
+                path = path_of(func[2])
+                if path:
+                    self.write(path, NOTHING)
+            return NOTHING
+        if name[-1:] == "_" and name[:-1] in self.keepers:
+            return self.inplace_call(e, call)
+        if name in ("requires_grad_", "zero_", "fill_", "cuda", "to", "cpu"):
+            return receiver
+        if name in knowledge.graph("second_result_methods"):
+            return self.with_indices(e, self.op(pos, name, receiver), bool(e[3] or e[4]), call)
+        if name in self.keepers and not self.is_project_method(e):
+            others = [] if name.endswith("_as") or name == "to" else [a for a in call.arguments if a.kind != "func"]
+            return self.op(pos, name, receiver, *others)
+        if name in ("scale", "scale_loss") and call.arguments and not self.is_project_method(e):
+            return self.op(pos, name, *call.arguments)
+        if name in knowledge.graph("sanitising_methods") and not self.is_project_method(e):
+            return NOTHING
+        return None
+
+    def is_project_method(self, e: Expr) -> bool:
+        return bool(self.program.targets(e, self.scope))
+
+    def mapping_call(self, e: Expr, call: Call) -> Node:
+        name, receiver, pos = call.method, call.receiver, e[1]
+        if name == "keys":
+            return NOTHING
+        if name in ("get", "setdefault") and e[3]:
+            path = path_of(("sub", pos, e[2][2], e[3][0]))
+            found = self.read(path, pos) if path else self.element(receiver, key_of(e[3][0]), pos)
+            if name == "setdefault" and len(e[3]) > 1 and path:
+                return self.join(pos, found, call.arguments[1])
+            return self.join(pos, found, *call.arguments[1:2])
+        if name == "copy":
+            return self.op(pos, "copy", receiver)
+        if name in ("items", "values"):
+            return self.op(pos, name, receiver)
+        return receiver
+
+    def container_call(self, e: Expr, call: Call) -> Node | None:
+        """append, extend, insert, update ... of a container."""
+        name, receiver, func = call.method, call.receiver, e[2]
+        if name in self.growing and call.arguments and name not in ("setdefault",):
+            if name == "update" and receiver.kind != "box":
+                return None
+            value = call.arguments[-1] if name == "insert" else call.arguments[0]
+            expr = e[3][-1] if name == "insert" else e[3][0]
+            if name in ("extend", "extendleft", "update"):
+                value = self.op(e[1], "copy", value)
+            store = None
+            if value is not NOTHING:
+                store = self.keep("append", e[1], receiver, path_of(func[2]) or (), value, expr)
+            if receiver.kind not in ("box",):
+                node = self.unknown_call(e, call)
+                if store:
+                    store.call = node
+            return NOTHING
+        if name in self.clearing:
+            self.clear(func[2], name)
+            return self.element(receiver, "[*]", e[1]) if name not in ("clear",) else NOTHING
+        return None
+
+    def inplace_call(self, e: Expr, call: Call) -> Node:
+        """`x.add_(v)`; `x.mul_(a).add_(v)` changes x too."""
+        base = e[2][2]
+        while base[0] == "call" and base[2][0] == "attr" and base[2][3][-1:] == "_" and base[2][3][-2:] != "__":
+            base = base[2][2]
+        others = [a for a in (*call.arguments, *call.keywords.values()) if a is not NOTHING]
+        if not others or self.env.mode == OFF:
+            return call.receiver
+        if base[0] == "attr" and base[3] in ("data", "grad"):
+            return call.receiver
+        value = self.op(e[1], call.method, *others)
+        expr = e[3][0] if e[3] else next(v for _, v in e[4])
+        store = self.keep("inplace", e[1], call.receiver, path_of(base) or (), value, expr)
+        path = path_of(base)
+        if path:
+            self.write(path, store.acc)
+        return store.acc
+
+    def backward_call(self, e: Expr, call: Call) -> None:
+        receiver = call.receiver
+        tensor = receiver.kind in ("op", "call", "acc", "phi", "join", "iter") or not call.arguments
+        target = receiver if tensor else call.arguments[0]
+        if not tensor and target is NOTHING:
+            target = receiver
+        self.run_backward(e, call, target, call.method)
+
+    def run_backward(self, e: Expr, call: Call, target: Node, via: str) -> None:
+        if target is NOTHING:
+            return
+        creates = self.flag(e, "create_graph")
+        back = Backward(e[1], target, self.loop, self.guards, creates or self.flag(e, "retain_graph"), creates, via)
+        back.call = e
+        self.graph.backwards.append(back)
+
+    def set_mode(self, e: Expr, module: Node, name: str) -> None:
+        evaluates = name == "eval"
+        argument = e[3][0] if e[3] else None
+        if name == "train" and argument is not None:
+            if argument[0] != "const":
+                self.env.evals = {k: v for k, v in self.env.evals.items() if k is not module}
+                return
+            evaluates = not argument[2]
+        self.graph.evals.append((e[1], module, evaluates))
+        self.env.evals = {**self.env.evals, module: ((self.guards, evaluates, e[1]),)}

@@ -1,0 +1,63 @@
+"""What torchvet reports as a leak is one: the faulty form keeps more with every step, the repaired form does not.
+
+Nothing here knows the rules. A case runs on CPU torch in a process of its own (run_cases.py), and what is alive afterwards
+is counted (live_graphs.py). `drivers.py` says for each case what shows its fault.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("yaml")
+
+import reality_cases as reality  # noqa: E402
+
+CASES = reality.of_kinds(reality.cases.load(("graphs_loaders",))[0])
+IDS = [c["id"] for c in CASES]
+# Faults of another sort than memory, or none that is still there after the call.
+NOT_RUN = {
+    "A037": "keeps activations a little longer within one call; nothing is left afterwards",
+    "A043": "costs time on a GPU, no memory",
+    "A044": "costs time on a GPU, no memory",
+}
+
+
+def outcome(ran, name, form):
+    if name in NOT_RUN:
+        pytest.skip(NOT_RUN[name])
+    result = ran[name, form]
+    if "missing" in result:
+        pytest.skip(f"needs {result['missing']}")
+    assert "error" not in result, result["error"]
+    return result
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_faulty_form_keeps_a_graph(name, ran):
+    assert outcome(ran, name, "code")["keeps"], ran[name, "code"]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_repaired_form_keeps_nothing(name, ran):
+    assert not outcome(ran, name, "fixed")["keeps"], ran[name, "fixed"]
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("form", ["code", "fixed"])
+def test_what_is_reported_is_so(name, form, said, ran):
+    """No verdict goes further than what happens. What is missed is listed at the end of the run."""
+    reported = reality.graph_findings(said[form][1][name])
+    if reported:
+        assert outcome(ran, name, form)["keeps"], [f["message"] for f in reported]
+
+
+def test_most_cases_run(said, ran, lines):
+    done = [n for n in IDS if n not in NOT_RUN and "keeps" in ran[n, "code"]]
+    missed = [n for n in done if ran[n, "code"]["keeps"] and not reality.graph_findings(said["code"][1][n])]
+    lines.append(f"{len(done)} of {len(IDS)} run")
+    lines += [f"{n} not run: {why}" for n, why in NOT_RUN.items()]
+    for n in IDS:
+        if n not in NOT_RUN and n not in done:
+            lines.append(f"{n} not run: {ran[n, 'code'].get('error') or 'needs ' + ran[n, 'code']['missing']}")
+    lines.append(f"keep a graph and are not reported: {', '.join(missed) or 'none'}")
+    assert len(done) >= 26
