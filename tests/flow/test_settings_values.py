@@ -235,3 +235,19 @@ def test_subclass_and_alias(tmp_path):
     )
     found = [[v.value for v in x.workers()] for x in settings.loaders() if x.function.name == "f"]
     assert found == [[1], [12], [3], [4], [5]]
+
+
+def test_settings_that_end_in_a_loader(tmp_path):
+    settings = settings_of(
+        tmp_path,
+        train="""\
+        from timm.data import create_loader
+        from transformers import TrainingArguments
+
+        def f(d):
+            args = TrainingArguments("out", dataloader_num_workers=16)
+            return args, create_loader(d, 8, num_workers=24)
+        """,
+    )
+    found = settings.places("num_workers", lambda v: v.is_number and v.value > 8)
+    assert [(p.value.value, p.pos >> 44) for p in found] == [(16, 5), (24, 6)]

@@ -63,6 +63,11 @@ FINE = {
     "moved on some path": "def f(rank, c):\n    m = Net()\n    if c:\n        m.cuda()\n    return DDP(m, device_ids=[rank])",
     "moved by a helper": "def put(m):\n    return m.cuda()\ndef f(rank):\n    return DDP(put(Net()), device_ids=[rank])",
     "unknown helper": "import lib\ndef f(rank):\n    m = lib.put(Net())\n    m = DDP(m, device_ids=[rank])\n    return m.cuda()",
+    "moved in a loop": (
+        "def f(rank):\n    a, b = Net(), Net()\n    for m in (a, b):\n        m.cuda(rank)\n"
+        "    [x.to(rank) for x in [a]]\n    return DDP(a, device_ids=[rank]), DDP(b, device_ids=[rank])"
+    ),
+    "moved by options": "def f(rank, **kw):\n    m = Net().to(**kw)\n    return DDP(m, device_ids=[rank])",
     "CPU": "def f():\n    return DDP(Net())",
     "devices may be None": "def f(rank, c):\n    return DDP(Net(), device_ids=[rank] if c else None)",
     "made on the device": "def f(rank):\n    with torch.device('cuda'):\n        m = Net()\n    return DDP(m, device_ids=[rank])",

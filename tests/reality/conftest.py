@@ -37,18 +37,19 @@ def torch_here():
 
 @pytest.fixture(scope="session")
 def said(tmp_path_factory):
-    """What torchvet says: {"code" or "fixed" or "repaired": (folder, {id: findings})}.
+    """What torchvet says: {"code", "fixed", "clean" or "repaired": (folder, {id: findings})}.
 
     `repaired` is `code` after --fix: only the cases with a safe fix.
     """
     import reality_cases as reality
 
-    faulty = reality.cases.load(("graphs_loaders", "hangs"))[0]
+    faulty, clean = reality.cases.load(("graphs_loaders", "hangs"))
     root = tmp_path_factory.mktemp("graphs")
     made = {"code": {c["id"]: reality.cases.texts(c) for c in faulty}}
     made["fixed"] = {c["id"]: reality.cases.texts(c, True) for c in reality.of_kinds(faulty)}
+    made["clean"] = {c["id"]: reality.cases.texts(c) for c in reality.of_kinds(clean)}
     found = {}
-    for form in ("code", "fixed"):
+    for form in ("code", "fixed", "clean"):
         reality.write(root / form, made[form])
         found[form] = root / form, reality.check(root / form)
     fixable = {name for name, findings in found["code"][1].items() if reality.safely_fixable(findings)}
@@ -63,7 +64,8 @@ def ran(torch_here, said):
     """{(id, form): what happened}, for the cases with a graph fault."""
     import reality_cases as reality
 
-    ids = {c["id"] for c in reality.of_kinds(reality.cases.load(("graphs_loaders",))[0])}
+    faulty, clean = reality.cases.load(("graphs_loaders",))
+    ids = {c["id"] for c in reality.of_kinds(faulty + clean)}
     jobs = [
         {"key": f"{name} {form}", "id": name, "path": str(next((folder / name).rglob("*.py")))}
         for form, (folder, found) in said.items()

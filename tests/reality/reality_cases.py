@@ -18,8 +18,9 @@ CHECK = [sys.executable, "-m", "torchvet", "check", "--isolated", "--no-cache"]
 LOUD = ("warning", "error")
 
 
-def of_kinds(faulty: list[dict]) -> list[dict]:
-    return [c for c in faulty if c["lang"] == "python" and c["kind"].startswith(KINDS)]
+def of_kinds(some: list[dict]) -> list[dict]:
+    """Those with a graph fault, or that look like it."""
+    return [c for c in some if c["lang"] == "python" and (c.get("kind") or c["looks_like"]).startswith(KINDS)]
 
 
 def write(root: Path, texts: dict[str, dict[str, str]]) -> None:
@@ -44,10 +45,10 @@ def fix(root: Path) -> None:
 
 
 def run(jobs: list[dict]) -> dict[str, dict]:
-    """{key: result} of run_cases.py, which says what a job and a result are."""
+    """{key: result} of run_forms.py, which says what a job and a result are."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     r = subprocess.run(
-        [sys.executable, str(HERE / "run_cases.py")],
+        [sys.executable, str(HERE / "run_forms.py")],
         input=json.dumps(jobs),
         capture_output=True,
         text=True,

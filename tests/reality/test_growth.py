@@ -1,7 +1,7 @@
 """What torchvet reports as a leak is one: the faulty form keeps more with every step, the repaired form does not.
 
-Nothing here knows the rules. A case runs on CPU torch in a process of its own (run_cases.py), and what is alive afterwards
-is counted (live_graphs.py). `drivers.py` says for each case what shows its fault.
+Nothing here knows the rules. A case runs on CPU torch in a process of its own (run_forms.py), and what is alive afterwards
+is counted (graph_meter.py). `drivers.py` says for each case what shows its fault.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ pytest.importorskip("yaml")
 
 import reality_cases as reality  # noqa: E402
 
-CASES = reality.of_kinds(reality.cases.load(("graphs_loaders",))[0])
-IDS = [c["id"] for c in CASES]
+FAULTY, CLEAN = map(reality.of_kinds, reality.cases.load(("graphs_loaders",)))
+IDS = [c["id"] for c in FAULTY]
 # Faults of another sort than memory, or none that is still there after the call.
 NOT_RUN = {
     "A037": "keeps activations a little longer within one call; nothing is left afterwards",
@@ -49,6 +49,21 @@ def test_what_is_reported_is_so(name, form, said, ran):
     reported = reality.graph_findings(said[form][1][name])
     if reported:
         assert outcome(ran, name, form)["keeps"], [f["message"] for f in reported]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_error_means_activations(name, said, ran):
+    """Backward frees the activations; who keeps the nodes alone loses host memory, which is a warning."""
+    kept = [f for f in said["code"][1][name] if f["code"] in ("TV101", "TV102", "TV103") and f["severity"] == "error"]
+    if kept:
+        few, many = outcome(ran, name, "code")["bytes"]
+        assert many > few, [f["message"] for f in kept]
+
+
+@pytest.mark.parametrize("case", CLEAN, ids=lambda c: c["id"])
+def test_clean_program_keeps_nothing(case, said, ran):
+    assert not outcome(ran, case["id"], "clean")["keeps"]
+    assert not reality.graph_findings(said["clean"][1][case["id"]])
 
 
 def test_most_cases_run(said, ran, lines):

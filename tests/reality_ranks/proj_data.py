@@ -30,8 +30,10 @@ def n_tokens():
 
 
 def samples():
+    """Rank 1 has texts without boxes and without an image."""
     boxes = torch.ones(2, 4) if RANK == 0 else torch.zeros(0, 4)
-    return [{"text": torch.randn(2, 8), "boxes": boxes} for _ in range(3)]
+    image = torch.randn(2, 8) if RANK == 0 else None
+    return [{"text": torch.randn(2, 8), "boxes": boxes, "image": image} for _ in range(3)]
 
 
 def val_score(epoch):

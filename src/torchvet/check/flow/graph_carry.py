@@ -38,12 +38,14 @@ BUDGET = 1500
 class Carry:
     """A value has a graph: its state, the node it comes from, the call sites passed on the way."""
 
-    __slots__ = ("root", "sites", "state")
+    __slots__ = ("root", "sites", "state", "way")
 
-    def __init__(self, state: int, root: Node, sites: Sites) -> None:
+    def __init__(self, state: int, root: Node, sites: Sites, way: Guards = ()) -> None:
         self.state = state
         self.root = root
         self.sites = sites
+        self.way = way
+        """Tests on the way to the root."""
 
 
 class Carrying(Events):
@@ -116,12 +118,12 @@ class Carrying(Events):
         try:
             proof, state = self.state_here(node, within, sites)
             if proof:
-                return Carry(state, node, sites)
+                return Carry(state, node, sites, self.way)
             if node.kind == "call" and node.mode == MAYBE:
                 return None
             found = self.derive(node, sites, within)
             if found is not None and state == FREED and found.state == ALIVE:
-                return Carry(FREED, found.root, found.sites)
+                return Carry(FREED, found.root, found.sites, found.way)
             return found
         finally:
             self._active.discard(mark)

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from ..program.model import Expr, Function, Module
     from ..program.program import Program
+    from .graph_values import Guards
 
 STORES = re.compile(
-    r"\.(?:append|appendleft|extend|insert|add|update|put|push|add_)\(|[-+]=|\][ \t]*=[^=]|self\.\w+ = "
+    r"\.(?:append|appendleft|extend|insert|add|update|put|push|add_)\(|[-+]=|\][ \t]*=[^=]|self\.\w+(?: = |\()"
 )
 
 
@@ -111,7 +112,7 @@ class Keeping(Evaluations):
             return True
         if self.in_evaluation(found):
             return not self.fate(acc).trained
-        if loops and any(self.steps_in(loop, graph) for loop in loops):
+        if loops and any(self.steps_in(loop, graph, found.way) for loop in loops):
             fate = self.fate(acc)
             return not fate.trained and not fate.unknown
         return False
@@ -246,9 +247,9 @@ class Keeping(Evaluations):
         around = outermost.parent
         return around is not None and any(around in nest_of(loop) for _, loop in graph.steps)
 
-    def steps_in(self, loop: Loop, graph: Graph) -> bool:
+    def steps_in(self, loop: Loop, graph: Graph, way: Guards = ()) -> bool:
         """Does backward or an optimizer step run in each turn of a loop, here or in what it calls?"""
-        if any(loop in nest_of(e.loop) for e in self.events(graph)) or any(
+        if any(loop in nest_of(e.loop) and not contradict(e.guards, way) for e in self.events(graph)) or any(
             loop in nest_of(at) for _, at in graph.steps
         ):
             return True
@@ -354,7 +355,7 @@ class Keeping(Evaluations):
                 fate = self.fate(at.acc) if at is not None else None
                 if fate is not None and (fate.trained or (fate.unknown and not evaluating)):
                     continue
-                if not evaluating and not any(self.steps_in(loop, graph) for loop in loops):
+                if not evaluating and not any(self.steps_in(loop, graph, found.way) for loop in loops):
                     continue
             elif at is not None and any(at.acc in e.accs for e in self.events(at.graph)):
                 continue

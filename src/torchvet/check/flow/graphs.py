@@ -42,6 +42,8 @@ class Graphs(Keeping):
         self._kept: list[Kept] | None = None
         self._candidates: list[Function] | None = None
         self._methods: list[Function] | None = None
+        self._training: set[int] = set()
+        """Functions that call one which runs backward."""
         self._own_texts: dict[int, str] = {}
 
     # ------------------------------------------------------------------------------------------------ where to look
@@ -75,6 +77,7 @@ class Graphs(Keeping):
                 if id(g) not in out and called in self.own_text(g):
                     out[id(g)] = g
                     level.append(g)
+                    self._training.add(id(g))
         for _ in range(CALLER_LEVELS):
             above: list[Function] = []
             for f in level:
@@ -102,7 +105,7 @@ class Graphs(Keeping):
     def gives_graph(self, f: Function, known: dict[int, Function]) -> bool:
         """Does a function return something that its own backward goes over, or that such a function gave it?"""
         text = self.text(f)
-        trains = ".backward(" in text or "training_step(" in text
+        trains = ".backward(" in text or "training_step(" in text or id(f) in self._training
         if "return " not in text or (not trains and ".eval(" not in text):
             return False
         graph = self.graph(f)

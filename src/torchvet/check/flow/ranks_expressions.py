@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import children, dotted
-from . import ranks_calls, ranks_models
+from . import ranks_calls, ranks_models, ranks_tables
 from .ranks_values import (
     REDUCED,
     UNKNOWN,
@@ -12,8 +12,8 @@ from .ranks_values import (
     depends_on_rank,
     derived_local,
     is_local,
-    leaves,
     leader_test,
+    leaves,
     op,
     truth,
     varies,
@@ -174,7 +174,8 @@ def axis_of(name: str) -> Any:
 AXES = (
     ("dp", "dp"), ("tp", "tp"), ("pp", "pp"), ("ep", "ep"), ("cp", "cp"), ("sp", "sp"), ("mp", "mp"),
     ("data_parallel", "dp"), ("tensor", "tp"), ("tensor_model_parallel", "tp"), ("pipeline", "pp"),
-    ("pipeline_model_parallel", "pp"), ("expert", "ep"), ("context", "cp"), ("sequence", "sp"), ("model_parallel", "mp"),
+    ("pipeline_model_parallel", "pp"), ("expert", "ep"), ("context", "cp"), ("sequence", "sp"), ("model_parallel",
+    "mp"),
     ("slice_parallel", "mp"), ("virtual_pipeline", "vpp"),
 )  # fmt: skip
 
@@ -189,8 +190,8 @@ def external(f: Frame, q: str, e: Expr) -> Value:
 
 def external_attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
     row = knowledge.api(f"{base[1]}.{name}")
-    if row is not None and row.kind in ranks_calls.VALUE_KINDS:
-        return ranks_calls.value_of_row(f, row, e, [], {})
+    if row is not None and row.kind in ranks_tables.VALUE_KINDS:
+        return ranks_tables.value_of_row(f, row, e, [], {})
     if row is None:
         known = rank_attribute(f, name, e)
         if known is not None:
@@ -202,7 +203,7 @@ def of_sub(f: Frame, e: Expr) -> Value:
     base = evaluate(f, e[2])
     index = evaluate(f, e[3])
     if base[0] == "ext" and base[1] == "os.environ" and index[0] == "const":
-        return ranks_calls.environment(f, index[1], e)
+        return ranks_tables.environment(f, index[1], e)
     if base[0] in ("list", "tuple") and index[0] == "const" and isinstance(index[1], int):
         if -len(base[1]) <= index[1] < len(base[1]):
             return base[1][index[1]]  # type: ignore[no-any-return]
@@ -239,7 +240,9 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
         return REDUCED
     if name in ("is", "is not") and (is_local(a) or is_local(b)):
         return UNKNOWN
-    if name in ("in", "not in", "==", "!=") and any(x[2] == "share" for x in (*leaves(a), *leaves(b)) if x[0] == "local"):
+    if name in ("in", "not in", "==", "!=") and any(
+        x[2] == "share" for x in (*leaves(a), *leaves(b)) if x[0] == "local"
+    ):
         return UNKNOWN  # which share it is is no decision
     if is_local(a) or is_local(b):
         if depends_on_rank(a) or depends_on_rank(b):
@@ -391,7 +394,8 @@ def of_call(f: Frame, e: Expr) -> Value:
 
 
 KINDS: dict[str, Any] = {
-    "const": of_const, "name": of_name, "attr": of_attr, "sub": of_sub, "bin": of_bin, "unary": of_unary, "bool": of_bool,
+    "const": of_const, "name": of_name, "attr": of_attr, "sub": of_sub, "bin": of_bin, "unary": of_unary, "bool":
+    of_bool,
     "cmp": of_cmp, "ifexp": of_ifexp, "tuple": of_list, "list": of_list, "set": of_list, "dict": of_dict,
     "lambda": of_lambda, "comp": of_comp, "walrus": of_walrus, "await": of_await, "yield": of_yield,
     "yieldfrom": of_yield, "call": of_call,

@@ -1,6 +1,7 @@
 """Forward interpretation of one function: from its statements to the items of its trace, with a value for every name.
 
-Branches are both followed and their values joined; a value that was assigned under a guard becomes `sel(guard, then, else)`,
+Branches are both followed and their values joined; a value that was assigned under a guard becomes `sel(guard, then,
+else)`,
 so what is written on rank 0 only is known to depend on the rank later. Loops are interpreted once with what they change
 unknown, and once more when a turn leaves something behind that depends on the rank.
 """
@@ -8,7 +9,7 @@ unknown, and once more when a turn leaves something behind that depends on the r
 from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
-from . import ranks_calls, ranks_expressions
+from . import ranks_contexts, ranks_expressions
 from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, op, parts, truth, varies
 
 TYPE_CHECKING = False
@@ -27,11 +28,13 @@ MOST_RETURNS = 8
 
 
 class Frame:
-    """One function under one specialisation. `env` holds names and dotted names ("self.rank"); `outer` is the frame in which
+    """One function under one specialisation. `env` holds names and dotted names ("self.rank"); `outer` is the frame
+    in which
     a nested function was defined."""
 
     __slots__ = (
-        "breaks", "decided", "declared", "dots", "env", "function", "items", "machine", "module", "outer", "path", "receiver",
+        "breaks", "decided", "declared", "dots", "env", "function", "items", "machine", "module", "outer", "path",
+        "receiver",
         "returns", "scope", "trace",
     )  # fmt: skip
 
@@ -238,7 +241,7 @@ class Frame:
         posts: list[Items] = []
         swallows = False
         for context, target in s[2]:
-            value, before, after, mild = ranks_calls.enter(self, context, s[1])
+            value, before, after, mild = ranks_contexts.enter(self, context, s[1])
             self.items.extend(before)
             posts.append(after)
             swallows = swallows or mild

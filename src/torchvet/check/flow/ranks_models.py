@@ -1,10 +1,13 @@
 """Wrapped models: what DDP, FSDP, DeepSpeed and accelerate turn into collectives.
 
-A wrapped model is ("wrapped", class, inner, buffers): the class whose methods it has, what was wrapped, and whether the inner
-module holds buffers ("buffers", "plain", or None: not known). What its forward returns is ("graph", class): `backward()` on a
+A wrapped model is ("wrapped", class, inner, buffers): the class whose methods it has, what was wrapped, and whether
+the inner
+module holds buffers ("buffers", "plain", or None: not known). What its forward returns is ("graph", class):
+`backward()` on a
 value that follows from it reduces gradients on all ranks.
 
-DDP's forward communicates only when the module has buffers (measured with torch 2.13: BatchNorm in any grad mode hangs when one
+DDP's forward communicates only when the module has buffers (measured with torch 2.13: BatchNorm in any grad mode
+hangs when one
 rank runs it alone; without buffers the forward ends), FSDP's always.
 """
 
@@ -14,7 +17,7 @@ from re import compile
 
 from ... import knowledge
 from ..program.model import dotted
-from . import ranks_calls
+from . import ranks_calls, ranks_tables
 from .ranks_values import FALSE, NONE, REDUCED, TRUE, UNKNOWN, truth
 from .traces import Op
 
@@ -81,10 +84,9 @@ def class_of_sharded() -> str:
 
 
 def wrapped(machine: Machine, cls: str, inner: Value, keywords: dict[str, Value]) -> Value:
-    if (
-        inner[0] == "extinst"
-        and inner[1].startswith(("torch.optim.", "torch.utils.data."))
-        or inner[0] in ("const", "wrapped")
+    if (inner[0] == "extinst" and inner[1].startswith(("torch.optim.", "torch.utils.data."))) or inner[0] in (
+        "const",
+        "wrapped",
     ):
         return inner
     buffers = buffers_of(machine, inner)
@@ -167,8 +169,8 @@ def method(f: Frame, model: Value, name: str, args: list[Value], keywords: dict[
     if name in knowledge.graph("returns_self") or name == "train":
         return model
     row = knowledge.api(f"{model[1]}.{name}")
-    if row is not None and row.kind in ranks_calls.COLLECTIVE_KINDS:
-        return ranks_calls.collective(f, row, args, keywords, e, not row.inferred, model)
+    if row is not None and row.kind in ranks_tables.COLLECTIVE_KINDS:
+        return ranks_tables.collective(f, row, args, keywords, e, not row.inferred, model)
     if row is not None and row.kind == "backward_collective":
         step(f, "backward", e, row, not row.inferred)
     return UNKNOWN

@@ -1,7 +1,9 @@
 """Which functions can part the ranks: those whose text holds a rank and reaches a collective.
 
-Only a filter; what a function does is decided by its trace. Names made from a rank count as ranks (`def is_world_zero(self):
-return dist.get_rank() == 0`, `self.leader = rank == 0`), and what calls a name that reaches a collective reaches it. Looked up
+Only a filter; what a function does is decided by its trace. Names made from a rank count as ranks (`def
+is_world_zero(self):
+return dist.get_rank() == 0`, `self.leader = rank == 0`), and what calls a name that reaches a collective reaches it.
+Looked up
 word by word in the texts: searching a text for one word is a thousand times faster than walking its tree.
 """
 
@@ -43,7 +45,14 @@ COMMUNICATES = compile(
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
 RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
-STEP_KINDS = ("collective", "method_collective", "group_create", "first_context", "forward_collective", "backward_collective")
+STEP_KINDS = (
+    "collective",
+    "method_collective",
+    "group_create",
+    "first_context",
+    "forward_collective",
+    "backward_collective",
+)
 DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
 """Words of decisions that a rank takes on its own data."""
 MEDIUM = 400
@@ -302,7 +311,8 @@ class Suspects:
         return known
 
     def asks(self, f: Function, name: str) -> bool:
-        """Whether what callers pass for a parameter can matter: its name is that of a rank, or a rank or a collective is
+        """Whether what callers pass for a parameter can matter: its name is that of a rank, or a rank or a
+        collective is
         read from it; in a small project also when it is called like a model."""
         if name in self.words:
             return True

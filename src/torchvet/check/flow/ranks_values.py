@@ -3,16 +3,20 @@
 A value is a hashable tuple:
 
     ("const", c)                     a known Python constant
-    ("sym", key)                     the same on every rank, not known; equal keys are equal values; `UNKNOWN` has no identity
-    ("rank", axis, sure, origin)     the number of this rank on an axis ("world", "local", "node", "axis:tp", ("group", ...));
+    ("sym", key)                     the same on every rank, not known; equal keys are equal values; `UNKNOWN` has no
+    identity
+    ("rank", axis, sure, origin)     the number of this rank on an axis ("world", "local", "node", "axis:tp",
+    ("group", ...));
                                      `sure` is False when only a name says so; `origin` is (module path, pos, text)
     ("size", axis)                   the number of ranks on an axis
     ("local", key, why, origin)      data of this rank alone: a batch, a clock, a file, a caught exception
     ("leader", v)                    what `v` is on rank 0, known to all after a broadcast
-    ("op", name, v...)               an expression over values: not and or == != < <= > >= in is + - * // % sel(test, then, else)
+    ("op", name, v...)               an expression over values: not and or == != < <= > >= in is + - * // % sel(test,
+    then, else)
     ("tuple"|"list", (v...))  ("dict", ((key, v)...))
     ("func", Function, receiver|None) ("closure", number) ("class", Class) ("inst", Class, ((field, v)...))
-    ("ext", dotted) ("extinst", dotted, extra) ("module", Module) ("bound", v, name) ("group", key) ("wrapped", kind, ...)
+    ("ext", dotted) ("extinst", dotted, extra) ("module", Module) ("bound", v, name) ("group", key) ("wrapped", kind,
+    ...)
 
 `at(value, place)` gives the value as one abstract rank sees it; what is the same everywhere stays symbolic.
 """
@@ -279,7 +283,8 @@ def compare(name: str, a: Value, b: Value) -> Value:
             inside = any(concrete("==", a[1], x[1]) for x in b[1])
             return ("const", inside is (name == "in"))
         if a[0] == "rc":
-            # one rank among several: `rank == src`, `rank in members`, `rank < active`, the first one stands for those inside
+            # one rank among several: `rank == src`, `rank in members`, `rank < active`, the first one stands for
+            # those inside
             inside = a[1] == 0
             if name in ("==", "in", "<", "<=", "is"):
                 return ("const", inside)

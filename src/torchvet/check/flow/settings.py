@@ -42,6 +42,9 @@ __all__ = [
 CONTEXTS = 12
 
 
+INDIRECT = ("settings_classes", "loader_factories")
+"""Tables of what hands settings on to a DataLoader that is made elsewhere."""
+
 PLAIN = ("print", "len", "range", "zip", "enumerate", "to", "cuda", "size", "item", "append", "format", "zero_grad")
 """Calls that lead to no backward."""
 
@@ -161,7 +164,7 @@ class Settings:
         if self._made is None:
             self._made = {}
             wanted: dict[str, str] = {}
-            for t in ("loader_classes", "samplers", "settings_classes"):
+            for t in ("loader_classes", "samplers", *INDIRECT):
                 for name in knowledge.loader(t):
                     wanted.setdefault(name, t)
             for m in self._constructions(wanted):
@@ -331,6 +334,10 @@ class Settings:
         keywords = knowledge.loader("settings_classes").get(made.name)
         if keywords is not None:
             return self._passed(made.call, keywords.get(name, name), frame, False)
+        if made.name in knowledge.loader("loader_factories"):
+            names = knowledge.loader("worker_keywords") if name == "num_workers" else (name,)
+            given = [self._passed(made.call, n, frame, False) for n in names]
+            return next((g for g in given if g is not None), None)
         if made.cls is not None:
             init = self.program.method(made.cls, "__init__")
             if init is not None and not passes_all(init):
@@ -385,7 +392,7 @@ class Settings:
         """Where the values of a parameter are set, over all loaders, in the order of the files. A place in a module
         that is not itself under check counts as set at the loader."""
         out: dict[tuple[str, int], Place] = {}
-        objects = [Loader(m, self) for m in self.made("settings_classes")]
+        objects = [Loader(m, self) for t in INDIRECT for m in self.made(t)]
         for loader in (*self.loaders(), *objects):
             for v in loader.values(name):
                 if not wanted(v):

@@ -144,9 +144,10 @@ class Workers:
                     yield t[2][3], t
         for call in self.program.calls(f):
             callee = call[2]
-            if callee[0] == "attr" and callee[3] in knowledge.graph("growing_methods") and callee[2][0] == "attr":
-                if is_self(callee[2][2], f):
-                    yield callee[2][3], call
+            if callee[0] != "attr" or callee[2][0] != "attr" or callee[3] not in knowledge.graph("growing_methods"):
+                continue
+            if is_self(callee[2][2], f):
+                yield callee[2][3], call
 
     def stays(self, cls: Class, name: str, inside: list[Function]) -> bool:
         """Is the attribute made as an empty container, never emptied, and is its length never asked for?"""

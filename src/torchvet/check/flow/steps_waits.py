@@ -48,6 +48,8 @@ class Waits:
     def found(self) -> Iterator[Wait]:
         """At most one per step: the first place of the strongest kind."""
         for f in self.steps.functions("backward"):
+            if not any(waited_for(site.call) for site in self.steps.sites(f)):
+                continue
             for unit in self.steps.units(f):
                 found = sorted(self.in_unit(unit), key=lambda w: w.pos)
                 first = self.strongest(found, unit)
@@ -83,19 +85,19 @@ class Waits:
     def in_unit(self, unit: Unit) -> Iterator[Wait]:
         """The places of a step that wait for a value of its own forward pass."""
         f = unit.function
-        sites = []
+        places = []
         for site in self.steps.sites(f):
             value = waited_for(site.call)
             if value is not None and site.loop is unit.loop and self.steps.every_step(site, unit.loop):
-                sites.append((site, value))
-        if not sites:
+                places.append((site, value, *self.use_of(site, unit)))
+        backwards = sum(s.loop is unit.loop and self.steps.is_backward(s.call) for s in self.steps.sites(f))
+        if all(use == "kept" for _, _, use, _ in places) and (backwards < 2 or len(places) < 2):
             return
         origins = Origins(self.program, f)
         back = unit.backward
         loss = origins.forwards(("tuple", back.call[1], (back.call[2][2], *back.call[3])), back.statement[1], cut=True)
-        for site, value in sites:
+        for site, value, use, other in places:
             if loss and loss.keys() & origins.forwards(value, site.statement[1], cut=False).keys():
-                use, other = self.use_of(site, unit)
                 yield Wait(f, site.call, use, other)
 
     def use_of(self, site: Site, unit: Unit) -> tuple[str, int]:

@@ -11,8 +11,10 @@ A function is a *region tree* of items, in order:
     ("exit", how, pos)                                 return, break, continue, raise, quit (ends the program quietly)
     ("hole",)                                          where a generator-based context manager runs its body
 
-`Walker.build` turns a tree into nodes for one abstract rank: guards that depend on the rank are folded, guards that are the
-same everywhere stay as choices. Nodes are built from the end backwards, each with its continuation, and hash-consed: what
+`Walker.build` turns a tree into nodes for one abstract rank: guards that depend on the rank are folded, guards that
+are the
+same everywhere stay as choices. Nodes are built from the end backwards, each with its continuation, and hash-consed:
+what
 follows an `if c: return` is shared by both ways, never copied, so thirty early returns cost thirty nodes.
 """
 
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     Items = tuple[Item, ...]
 
 HEAVY = 400
-"""A callee of more items than this (its own callees counted) is not inlined: it stands as one step, and is checked by itself."""
+"""A callee of more items than this (its own callees counted) is not inlined: it stands as one step, and is checked
+by itself."""
 MOST_NODES = 12000
 """Nodes for one root and one abstract rank; beyond, calls are no longer followed."""
 
@@ -68,13 +71,17 @@ class Op:
 
 
 class Trace:
-    """What one function does under one specialisation. `value` is what it returns; `outs` names the parameters that hold a
-    uniform value afterwards. `busy` while it is being made: a recursive call does nothing that is known. `guarded`: a guard
-    in it or in what it calls depends on the rank; `parts_here`: one of its own does, or of a callee that is `special`: made
+    """What one function does under one specialisation. `value` is what it returns; `outs` names the parameters that
+    hold a
+    uniform value afterwards. `busy` while it is being made: a recursive call does nothing that is known. `guarded`:
+    a guard
+    in it or in what it calls depends on the rank; `parts_here`: one of its own does, or of a callee that is
+    `special`: made
     for arguments that no other call may pass."""
 
     __slots__ = (
-        "busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "parts_here", "special", "value",
+        "busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "parts_here", "special",
+        "value",
         "weight",
     )  # fmt: skip
 
@@ -202,7 +209,8 @@ def ops_of(items: Items) -> Iterator[Op]:
 
 
 def conditions(items: Items, op: Op, inside: bool = False, known: dict[int, int | None] | None = None) -> int | None:
-    """How many conditions that are not known stand before a collective inside the functions that are called (those of the
+    """How many conditions that are not known stand before a collective inside the functions that are called (those
+    of the
     block itself are in sight and do not count); None when the block does not run it."""
     memo: dict[int, int | None] = {} if known is None else known
     best: int | None = None
@@ -222,9 +230,9 @@ def conditions(items: Items, op: Op, inside: bool = False, known: dict[int, int 
             chosen = kind == "if" and (inside or item[4] == item[5])
             for block in blocks(item):
                 inner = conditions(block, op, inside, memo)
-                if inner is not None and chosen and not varies(item[1]) and not expected(item[1]):
-                    inner += 1
-                elif inner is not None and kind == "try" and inside and block is not item[1] and block is not item[4]:
+                if (inner is not None and chosen and not varies(item[1]) and not expected(item[1])) or (
+                    inner is not None and kind == "try" and inside and block is not item[1] and block is not item[4]
+                ):
                     inner += 1
                 if inner is not None and (found is None or inner < found):
                     found = inner
@@ -284,7 +292,8 @@ def first_op(items: Items, seen: set[int] | None = None) -> Op | None:
 
 # -------------------------------------------------------------------------------------------------- one rank
 class Node:
-    """A step of one abstract rank with all that follows it. Two nodes of one table are equal when they are the same object.
+    """A step of one abstract rank with all that follows it. Two nodes of one table are equal when they are the same
+    object.
 
     kind "op": data is (Op, chain); "call": a callee that is not inlined, data is (Trace, chain, pos);
     "branch": key is a value that is the same everywhere, `next` when it is true, `other` when not;
@@ -357,7 +366,8 @@ class Exits:
 
 
 class Walker:
-    """Builds the nodes of one abstract rank. `takes(op)` says whether a collective counts (both ranks of a comparison are in
+    """Builds the nodes of one abstract rank. `takes(op)` says whether a collective counts (both ranks of a
+    comparison are in
     its group). `opaque` collects callees that were not followed."""
 
     def __init__(self, table: Table, place: Place, takes: Callable[[Op], bool]) -> None:
@@ -453,7 +463,8 @@ class Walker:
                 exits.turn and self.block(trace, final, exits.turn, exits, chain),
                 exits.again and self.block(trace, final, exits.again, exits, chain),
             )
-        # an exception of the program's own is as good as the end of the job; those that a handler catches on one rank only
+        # an exception of the program's own is as good as the end of the job; those that a handler catches on one
+        # rank only
         # are looked at when it is chosen
         ended = self.block(trace, orelse, after, exits, chain)
         done = self.block(trace, body, ended, exits, chain)

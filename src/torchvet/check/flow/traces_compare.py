@@ -1,7 +1,8 @@
 """Do two abstract ranks run the same collectives in the same order on the groups they share?
 
 Both traces are walked together. A choice that is the same everywhere is taken the same way on both sides; where they
-differ, the walk notes the difference and tries to fall into step again: the remainder behind a guarded block is one and the
+differ, the walk notes the difference and tries to fall into step again: the remainder behind a guarded block is one
+and the
 same node on both sides when nothing in it depends on the rank.
 """
 
@@ -25,8 +26,10 @@ LOOK_AHEAD = 12
 
 
 class Difference:
-    """Where two ranks part. `kind`: "missing" (one side runs `node`, the other does not), "order" (each runs another step),
-    "leaves" (one side leaves the loop), "trips" (the loop has another length), "quits". `side` (0 or 1) is the one that runs
+    """Where two ranks part. `kind`: "missing" (one side runs `node`, the other does not), "order" (each runs another
+    step),
+    "leaves" (one side leaves the loop), "trips" (the loop has another length), "quits". `side` (0 or 1) is the one
+    that runs
     `node`, or that leaves. `marks` are the guards passed on either side, latest first."""
 
     __slots__ = ("against", "kind", "loop", "marks", "node", "side")
@@ -179,6 +182,11 @@ class Comparison:
 
     def apart(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """The two sides are out of step here: note it, and go on where they meet again."""
+        if loops and loops[-1][0] is loops[-1][1] and "again" in (a.kind, b.kind):
+            # a loop that one side does not have: what counts is what its turns run, not where it is left
+            one = b if a.kind == "again" else a
+            if one.kind not in ("op", "call", "loop") or self.left(one, loops):
+                return
         if "quit" in (a.kind, b.kind):
             side = 0 if a.kind == "quit" else 1
             leaver, rest = (a, b) if side == 0 else (b, a)
@@ -350,7 +358,8 @@ def reaches(start: Node, node: Node) -> bool:
 
 
 def steps_from(node: Node, most: int = 5) -> list[str]:
-    """The names of the next collectives on the straight way from a node (the first way of each choice), for the report."""
+    """The names of the next collectives on the straight way from a node (the first way of each choice), for the
+    report."""
     out: list[str] = []
     at: Node | None = node
     hops = 0
@@ -360,10 +369,9 @@ def steps_from(node: Node, most: int = 5) -> list[str]:
             out.append(at.data[0].name)
         elif at.kind == "call":
             out.append(f"{at.data[0].function.name}()" if at.data[0].function else "call")
-        elif at.kind == "loop" and at.other is not None and at.other.steps:
-            at = at.other
-            continue
-        elif at.kind == "branch" and at.other is not None and not (at.next is not None and at.next.steps):
+        elif (at.kind == "loop" and at.other is not None and at.other.steps) or (
+            at.kind == "branch" and at.other is not None and not (at.next is not None and at.next.steps)
+        ):
             at = at.other
             continue
         at = at.next

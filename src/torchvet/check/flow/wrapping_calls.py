@@ -156,6 +156,7 @@ class KnownCalls:
             return "cpu" if method == "cpu" else "gpu"
         kinds = [device_kind(a, Frame(f), self.origins) for a in e[3][:1]]
         kinds += [device_kind(v, Frame(f), self.origins) for k, v in e[4] if k == "device"]
+        kinds += ["maybe" for k, _ in e[4] if k is None]
         for k in kinds:
             if k:
                 return k

@@ -104,6 +104,11 @@ class Event:
         return f"<{self.kind} {self.device or self.family} at {self.function.module.path}:{self.pos >> 44}>"
 
 
+def elements(values: Values) -> Values:
+    """What a loop over these values binds: the items of tuples and lists."""
+    return distinct([x for v in values if isinstance(v, Several) for item in v.items for x in item])
+
+
 def followed(m: Model) -> bool:
     """A value that is known to be a model."""
     return m.known or m.placed_when_made or m.cls is not None or m.inner is not None or m.raw_of is not None

@@ -82,7 +82,7 @@ class Processes:
         for call, f, _ in self.calls_of({"torch.load"}):
             if len(call[3]) > 1 or any(k is None or k == "map_location" for k, _ in call[4]):
                 continue
-            if any(a[0] == "star" for a in call[3]):
+            if any(a[0] == "star" for a in call[3]) or not (call[3] or call[4]):
                 continue
             use = self.state_use(call, f)
             if self.own_file(call, f):

@@ -16,6 +16,7 @@ from .wrapping_models import (
     Several,
     condition,
     distinct,
+    elements,
     followed,
     has_placement,
     models_in,
@@ -115,7 +116,9 @@ class Trace(KnownCalls):
         elif kind == "if":
             return self.branch(s, env, f, returned)
         elif kind in ("for", "while"):
-            self.value(s[3] if kind == "for" else s[2], env, f)
+            over = self.value(s[3] if kind == "for" else s[2], env, f)
+            if kind == "for":
+                self.bind(s[2], elements(over), env, f)
             body, other = (s[4], s[5]) if kind == "for" else (s[3], s[4])
             before = self._path
             self.block(body, env, f, returned)
@@ -244,7 +247,8 @@ class Trace(KnownCalls):
             for g in e[4]:
                 got = self.value(g[1], env, f)
                 models += parameters_in(got)
-                self.bind(g[0], (Parameters(tuple(parameters_in(got))),) if parameters_in(got) else (), env, f)
+                parameters = parameters_in(got)
+                self.bind(g[0], (Parameters(tuple(parameters)),) if parameters else elements(got), env, f)
             self.value(e[3], env, f) if e[3][0] != "tuple" or e[2] != "dict" else None
             return (Parameters(tuple(models)),) if models else ()
         if kind == "dict":

@@ -27,9 +27,8 @@ def check(project: Project) -> Iterator[Finding]:
         notes = []
         if site.other is not None and site.other[1] != site.pos:
             notes.append(note_at(project, site.module, site.other[1], Text("becomes state here", "在此成为状态")))
-        _, _, line, column = project.program.span(site.module, site.pos)
-        comma = "" if not site.call[3] and not site.call[4] else ", "
-        text = f'{comma}map_location="cpu"'
+        last = [*site.call[3], *(v for _, v in site.call[4])][-1]
+        _, _, line, column = project.program.span(site.module, last[1])
         yield RULE.at(
             project,
             site.module,
@@ -45,9 +44,6 @@ def check(project: Project) -> Iterator[Finding]:
             notes=notes,
             fix=Fix(
                 Text('add map_location="cpu"', '添加 map_location="cpu"'),
-                [Edit(line, column - 1, line, column - 1, text)],
-            )
-            if project.program.source_line(site.module, line)[: column - 1].rstrip().endswith(")")
-            and not project.program.source_line(site.module, line)[: column - 2].rstrip().endswith(",")
-            else None,
+                [Edit(line, column, line, column, ', map_location="cpu"')],
+            ),
         )

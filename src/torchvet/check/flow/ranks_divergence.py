@@ -1,0 +1,129 @@
+"""One place where ranks part, as rules see it."""
+
+from __future__ import annotations
+
+from ...findings import CERTAIN, ERROR, Text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..program.model import Function, Module
+    from .ranks_values import Value
+    from .traces import Op
+
+STATE_WORDS = ("state", "checkpoint", "save", "full_tensor", "full_params", "load")
+
+
+class Divergence:
+    """One place where ranks part.
+
+    `kind`: "guarded" (a collective under a guard), "exit" (after some ranks left), "order", "trips", "leaves" (a loop).
+    `why` says what data of one rank decides ("number", "clock", "signal", "share", "set"), "" for a rank test.
+    `op` is the collective, at `module`, `pos`; `guard` is (module, pos of the test, Value); `exit` the position
+    where ranks
+    leave, in the guard's module, or None; `origin` (module path, pos, name) where the rank enters; `chain` the calls
+    from the
+    guard to the collective, (module, pos, name); `rows` who runs what."""
+
+    __slots__ = (
+        "chain", "confidence", "exit", "function", "guard", "kind", "leaver", "module", "op", "origin", "pos",
+        "rows", "runner",
+        "severity", "sure", "why",
+    )  # fmt: skip
+
+    def __init__(self, kind: str, op: Op, guard: tuple[Module, int, Value]) -> None:
+        self.kind = kind
+        self.op = op
+        self.module = op.module
+        self.pos = op.pos
+        self.guard = guard
+        self.exit: int | None = None
+        self.origin: Any = None
+        self.chain: list[tuple[Module, int, str]] = []
+        self.rows: list[tuple[Text, Text]] = []
+        self.runner: Text = Text("")
+        self.leaver: Text = Text("")
+        self.function: Function | None = None
+        self.sure = True
+        self.why = ""
+        self.severity = ERROR
+        self.confidence = CERTAIN
+
+    @property
+    def many(self) -> bool:
+        """Whether `runner` is a plural."""
+        return str(self.runner).startswith("other") or str(self.runner).endswith("nodes")
+
+    @property
+    def place(self) -> Function | None:
+        """The function that holds the finding."""
+        best: Function | None = None
+        line = self.pos >> 44
+        for f in self.module.all_functions():
+            if f.first_line <= line <= f.end_line and (best is None or f.first_line > best.first_line):
+                best = f
+        return best
+
+    @property
+    def fault(self) -> str:
+        """The name of the rule that this is a case of."""
+        if self.kind == "trips":
+            return "collective-order" if self.why == "set" else "uneven-loop"
+        if self.why in ("clock", "signal", "flag"):
+            return "local-stop-decision"
+        if self.why:
+            return "local-skip"
+        if self.kind == "leaves":
+            return "local-stop-decision"
+        if self.kind == "exit":
+            return "collective-after-rank-exit"
+        if self.kind == "order":
+            return "collective-order"
+        names = {
+            "group": "group-made-by-some",
+            "state": "rank-guarded-sharded-state",
+            "forward": "rank-guarded-forward",
+        }
+        return names.get(self.subject, "rank-guarded-collective")
+
+    @property
+    def subject(self) -> str:
+        """What the collective is about: "group" (making one), "state" (saving, loading, gathering shards),
+        "forward", or
+        "collective"."""
+        row = self.op.row
+        if row is not None and row.kind == "group_create":
+            return "group"
+        if row is not None and row.kind in ("forward_collective", "backward_collective"):
+            return "forward"
+        name = self.op.name.lower()
+        return "state" if any(w in name for w in STATE_WORDS) else "collective"
+
+    def places(self) -> list[tuple[Module, int, Text]]:
+        """The way to the collective: where the rank enters, the guard, where ranks leave, the calls in between."""
+        out: list[tuple[Module, int, Text]] = []
+        guard, pos, _ = self.guard
+        if self.origin is not None and self.origin[1] != pos and self.origin[0] == guard.path:
+            out.append(
+                (guard, self.origin[1], Text("the rank comes from {name}", "rank 来自 {name}", name=self.origin[2]))
+            )
+        out.append((guard, pos, Text("ranks part here", "各 rank 在此分开")))
+        if self.exit is not None and self.exit != self.pos:
+            out.append((guard, self.exit, Text("{who}: leave here", "{who}：在此离开", who=self.leaver)))
+        for module, at, label in self.chain:
+            out.append((module, at, Text("calls {name}", "调用 {name}", name=label)))
+        if (self.module, self.pos) != (self.op.module, self.op.pos):
+            out.append(
+                (
+                    self.op.module,
+                    self.op.pos,
+                    Text("the others call {name}()", "其他 rank 调用 {name}()", name=self.op.name),
+                )
+            )
+        return out
+
+    @property
+    def key(self) -> Any:
+        """One finding for a guard and a kind of fault: the first collective on which the ranks part."""
+        return (self.fault, self.guard[0].path, self.guard[1])

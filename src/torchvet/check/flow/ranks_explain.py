@@ -1,0 +1,218 @@
+"""From where two traces part to what is said about it: which guard, which ranks, which calls, how sure."""
+
+from __future__ import annotations
+
+from ...findings import LIKELY, POSSIBLE, WARNING, Text
+from .ranks_divergence import Divergence
+from .ranks_values import leaves, varies
+from .traces import Op, conditions, contains, every, first_op, keys_in
+from .traces_compare import Difference, steps_from
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .ranks_values import Place, Value
+    from .traces import Item, Node
+
+DECIDERS = (Text("one rank", "某个 rank"), Text("another rank", "另一个 rank"))
+
+
+def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
+    found = responsible(d)
+    if found is None:
+        return None
+    mark, taken = found
+    item, trace, chain, _ = mark.data
+    guard = item[1]
+    pos = item[5] if item[0] in ("if", "while") else item[-1]
+    node = d.node
+    kind = {"missing": "exit", "quits": "exit"}.get(d.kind, d.kind)
+    step = step_of(node, d)
+    if step is None:
+        return None
+    op, calls = step
+    if d.kind == "missing" and (contains(item[2], op) or contains(item[3], op)):
+        kind = "guarded"
+    if d.kind != "leaves" and answered(d, item, op):
+        return None
+    if item[0] == "if" and kind in ("exit", "order") and d.kind != "quits":
+        around = item[2] + item[3]
+        leaves_here = any(x[0] == "exit" or (x[0] == "call" and x[1].has_quit) for x in every(around))
+        if not leaves_here and not contains(around, op):
+            return None  # out of step since an earlier difference, which was noted for itself
+    out = Divergence(kind, op, (trace.module, pos, guard))
+    if d.kind == "quits":
+        left = d.against.data
+        if left is not None and left[1].module is trace.module:
+            out.exit = left[0][2]
+    elif kind == "leaves":
+        exit_at = exit_of(item, taken)
+        if exit_at is not None:
+            out.module, out.pos, out.exit = trace.module, exit_at, exit_at
+        elif item[0] == "while" or item[4] != item[5]:
+            out.module, out.pos = trace.module, pos
+    elif kind == "exit":
+        out.exit = exit_of(item, taken)
+    if out.subject == "state" and guard[:2] == ("op", "or") and any(not varies(x) for x in guard[2:]):
+        return None  # `is_main or sharded`: whoever wrote it knows when every rank has to take part
+    ranks = [x for x in leaves(guard) if x[0] == "rank"]
+    decided = [x for x in leaves(guard) if x[0] == "local"]
+    if a.name == "one":
+        chosen = next(iter(a.chosen))
+        decided = [x for x in decided if x[1] == chosen]
+        ranks = []
+    elif ranks:
+        decided = []
+    if not ranks and not decided:
+        return None
+    out.why = decided[0][2] if decided else ""
+    out.origin = decided[0][3] if decided else ranks[0][3]
+    out.sure = not decided and all(x[2] for x in ranks) and op.sure and exact(guard)
+    if op.group == "mesh" and not exact(guard):
+        return None  # members of a group that is not known
+    out.chain = (
+        [(t.module, p, label) for t, p, label in calls[len(chain) :]]
+        if calls[: len(chain)] == chain
+        else [(t.module, p, label) for t, p, label in calls]
+    )
+    names = who(a, b, ranks) if ranks else DECIDERS
+    out.runner, out.leaver = names[d.side], names[1 - d.side]
+    mine = steps_from(node)
+    theirs = steps_from(d.against)
+    out.rows = [(names[d.side], listed(mine)), (names[1 - d.side], listed(theirs))]
+    if d.side == 1:
+        out.rows.reverse()
+    whole = item[2] + item[3] if kind == "guarded" and item[0] == "if" else trace.items
+    unknown = conditions(whole, op) or 0
+    if not out.sure or unknown:
+        out.severity, out.confidence = WARNING, LIKELY
+    if unknown > 1 or (unknown and not decided and not all(x[2] for x in ranks)):
+        out.confidence = POSSIBLE
+    return out
+
+
+def answered(d: Difference, item: Item, op: Op) -> bool:
+    """Both ways of the guard run this collective, at least one of them under conditions or in loops that cannot be
+    compared: not decided, so nothing is said."""
+    if item[0] != "if":
+        return False
+    inside = [keys_in(item[2]), keys_in(item[3])]
+    if op.key in inside[0] and op.key in inside[1]:
+        return not (inside[0][op.key] and inside[1][op.key])
+    left = [any(x[0] == "exit" and x[1] != "raise" for x in every(b)) for b in (item[2], item[3])]
+    for n in (0, 1):
+        if left[n] and op.key in inside[n] and not inside[n][op.key]:
+            return not contains(item[2] + item[3], op) or comes(d.against, op.key)
+    return False
+
+
+def comes(node: Node | None, key: str) -> bool:
+    """Whether a collective with this key lies ahead."""
+    seen: set[int] = set()
+    stack = [node]
+    while stack and len(seen) < 300:
+        n = stack.pop()
+        if n is None or n.id in seen or not n.steps:
+            continue
+        seen.add(n.id)
+        if n.kind == "op" and n.data[0].key == key:
+            return True
+        stack.append(n.next)
+        stack.append(n.other)
+    return False
+
+
+def step_of(node: Node, d: Difference) -> tuple[Op, Any] | None:
+    """The collective of a step, with the calls that lead to it."""
+    if node.kind == "op":
+        return node.data  # type: ignore[no-any-return]
+    found: Op | None = None
+    chain: Any = ()
+    if node.kind == "call":
+        found, chain = first_op(node.data[0].items), node.data[1]
+    elif d.loop is not None:
+        item, _, _, chain = d.loop.data
+        found = first_op(item[3] if item[0] == "loop" else item[2])
+    return (found, chain) if found is not None else None
+
+
+def responsible(d: Difference) -> tuple[Node, str] | None:
+    """(the guard at which the two ranks took different ways, the way of the side that does not run the step): the
+    innermost
+    guard around the step; else the latest one at which the other side leaves; else the latest one."""
+    leaver = d.side if d.kind == "leaves" else 1 - d.side
+    own, others = d.marks[leaver], d.marks[1 - leaver]
+    if d.node.kind == "op" and d.kind in ("missing", "order"):
+        op = d.node.data[0]
+        around = [m for m in others if m.data[0][0] == "if" and contains(m.data[0][2] + m.data[0][3], op)]
+        passed = {m.key: m.data[3] for m in reversed(own)}
+        for m in around:
+            if passed.get(m.key, m.data[3]) != m.data[3]:
+                return m, passed[m.key]
+        if around:
+            return around[0], opposite(around[0].data[3])
+    went = {m.key: m.data[3] for m in reversed(others)}
+    differing = [m for m in own if went.get(m.key, m.data[3]) != m.data[3]]
+    for m in differing:
+        if exit_of(m.data[0], m.data[3]) is not None:
+            return m, m.data[3]
+    if differing:
+        return differing[0], differing[0].data[3]
+    if own:
+        return own[0], own[0].data[3]
+    return (others[0], opposite(others[0].data[3])) if others else None
+
+
+def opposite(taken: str) -> str:
+    return {"True": "False", "False": "True"}.get(taken, taken)
+
+
+def exit_of(item: Item, taken: str) -> int | None:
+    """Where the ranks that take this way of a guard leave."""
+    if item[0] == "if":
+        ways = {"True": item[2], "False": item[3]}
+        block = ways.get(taken, item[2] + item[3])
+    else:
+        block = item[2] if item[0] == "while" else item[1] if item[0] == "try" else item[3]
+        if item[0] == "try" and taken == "True":
+            block = tuple(x for h in item[2] for x in h[0])
+    for x in every(block):
+        if x[0] == "exit" and x[1] != "raise":
+            return int(x[2])
+    return None
+
+
+def exact(v: Value) -> bool:
+    """Whether a rank test is one against known numbers: `rank < active` and `rank in members` may mean any share of
+    ranks."""
+    if v[0] != "op":
+        return True
+    if v[1] in ("in", "not in", "<", "<=", ">", ">=") and any(x[0] == "rank" for x in v[2:4]):
+        other = v[3] if v[2][0] == "rank" else v[2]
+        return other[0] in ("const", "size", "rank") or (
+            other[0] in ("list", "tuple") and all(x[0] in ("const", "size") for x in other[1])
+        )
+    return all(exact(x) for x in v[2:])
+
+
+def who(a: Place, b: Place, ranks: list[Value]) -> tuple[Text, Text]:
+    axis = ranks[0][1]
+    names = {
+        "leader": Text("rank 0", "0 号进程"),
+        "other": Text("other ranks", "其他进程"),
+        "last": Text("last rank", "最后一个进程"),
+        "node leader": Text("local rank 0 of other nodes", "其他节点的本地 0 号进程"),
+        "first": Text("first rank of the group", "组内第一个进程"),
+    }
+    if axis == "local" and b.name == "other":
+        return Text("local rank 0", "本地 0 号进程"), names["other"]
+    if b.name == "last":
+        return names["other"], names["last"]
+    return names[a.name], names[b.name]
+
+
+def listed(steps: list[str]) -> Text:
+    if not steps:
+        return Text("nothing", "无")
+    return Text(" · ".join(steps[:5]))
