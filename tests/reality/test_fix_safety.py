@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("yaml")
 
-import reality_cases as reality  # noqa: E402
+import reality_cases as reality
 
 GRAPHS = [c["id"] for c in reality.of_kinds(reality.cases.load(("graphs_loaders",))[0])]
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("yaml")
 
-import reality_cases as reality  # noqa: E402
+import reality_cases as reality
 
 FAULTY, CLEAN = map(reality.of_kinds, reality.cases.load(("graphs_loaders",)))
 IDS = [c["id"] for c in FAULTY]

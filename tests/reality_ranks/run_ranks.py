@@ -21,7 +21,6 @@ import runpy
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from datetime import timedelta
@@ -30,7 +29,13 @@ TIMEOUT_S = 6
 LIMIT_S = 20
 AT_ONCE = 3
 # each takes the ranks of every case seconds to import, so it is imported once, before the forks
-HEAVY = ("torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.device_mesh", "torch.distributed.tensor")
+HEAVY = (
+    "torch",
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.distributed.device_mesh",
+    "torch.distributed.tensor",
+)
 MISSING = 3
 
 
@@ -112,56 +117,60 @@ def read(path: str) -> str | None:
         return None
 
 
-def run(job: dict) -> dict:
-    """Starts the ranks of a job and watches them until the outcome is known."""
-    with tempfile.TemporaryDirectory(prefix="ranks-") as private:
-        store = os.path.join(private, "store")
-        reports = [os.path.join(private, f"rank{r}") for r in range(job["world"])]
-        children = [start(job, r, os.path.dirname(job["path"]), store, p) for r, p in enumerate(reports)]
-        dead: dict[int, str] = {}
-        said: list[str | None] = [None] * len(reports)
-        end = time.monotonic() + LIMIT_S + (LIMIT_S if job["fresh"] else 0)
-        while time.monotonic() < end:
-            for i, child in enumerate(children):
-                if i not in dead and os.waitpid(child, os.WNOHANG)[0]:
-                    dead[i] = (read(reports[i] + ".log") or "").strip().split("\n")[-1][:200]
-            said = [read(p) or (f"fails: died: {dead[i]}" if i in dead else None) for i, p in enumerate(reports)]
-            if all(said) or any(s is not None and s != "ends" for s in said):
-                break
-            time.sleep(0.05)
-        for i, child in enumerate(children):
-            if i not in dead:
+class Run:
+    """One program on its ranks. `poll` until it gives the result."""
+
+    def __init__(self, job: dict) -> None:
+        self.job = job
+        self.private = tempfile.TemporaryDirectory(prefix="ranks-")
+        self.reports = [os.path.join(self.private.name, f"rank{r}") for r in range(job["world"])]
+        store = os.path.join(self.private.name, "store")
+        folder = os.path.dirname(job["path"])
+        self.started = time.monotonic()
+        self.children = [start(job, r, folder, store, p) for r, p in enumerate(self.reports)]
+        self.dead: dict[int, str] = {}
+
+    def poll(self) -> dict | None:
+        for i, child in enumerate(self.children):
+            if i not in self.dead and os.waitpid(child, os.WNOHANG)[0]:
+                self.dead[i] = (read(self.reports[i] + ".log") or "").strip().split("\n")[-1][:200]
+        said = [self.said(i) for i in range(len(self.reports))]
+        seconds = time.monotonic() - self.started
+        late = seconds > (2 if self.job["fresh"] else 1) * LIMIT_S
+        known = [s.split(":")[0].split(" ")[0] for s in said if s]
+        if not late and len(known) < len(said) and set(known) <= {"ends"}:
+            return None
+        for i, child in enumerate(self.children):
+            if i not in self.dead:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-    ranks = [s or "hangs: still waiting" for s in said]
-    worst = min((s.split(":")[0].split(" ")[0] for s in said if s), key=["missing", "hangs", "fails", "ends"].index, default="hangs")
-    if worst == "ends" and not all(said):
-        worst = "hangs"
-    return {"key": job["key"], "outcome": worst, "ranks": ranks}
+        self.private.cleanup()
+        # who fails while a peer runs into its time-out fails because of it
+        outcome = next(
+            (o for o in ("missing", "hangs", "fails") if o in known), "hangs" if len(known) < len(said) else "ends"
+        )
+        ranks = [s or "still waiting" for s in said]
+        return {"key": self.job["key"], "outcome": outcome, "ranks": ranks, "seconds": round(seconds, 1)}
+
+    def said(self, rank: int) -> str | None:
+        return read(self.reports[rank]) or (f"fails: died: {self.dead[rank]}" if rank in self.dead else None)
 
 
 def main() -> None:
     for name in HEAVY:
         importlib.import_module(name)
     jobs = json.load(sys.stdin)[::-1]
-    lock = threading.Lock()
-
-    def work() -> None:
-        while True:
-            with lock:
-                if not jobs:
-                    return
-                job = jobs.pop()
-            started = time.monotonic()
-            result = run(job)
-            with lock:
-                print(json.dumps({**result, "seconds": round(time.monotonic() - started, 1)}), flush=True)
-
-    threads = [threading.Thread(target=work) for _ in range(AT_ONCE)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    running: list[Run] = []
+    # one thread: a fork of a process with several may inherit a lock that nobody releases
+    while jobs or running:
+        while jobs and len(running) < AT_ONCE:
+            running.append(Run(jobs.pop()))
+        time.sleep(0.05)
+        for run in list(running):
+            result = run.poll()
+            if result:
+                running.remove(run)
+                print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

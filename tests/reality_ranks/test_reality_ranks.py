@@ -156,7 +156,9 @@ def test_the_default_cases_are_reported_and_run(said, ran, rank_lines):
     reported = [n for n in IDS if said[n, "code"]]
     bad = [n for n in IDS if ran[n, "code"]["outcome"] in ("hangs", "fails") and n not in NEEDS_GPU]
     missed = [n for n in bad if n not in reported]
-    rank_lines.append(f"{len(bad)} of {len(IDS)} faulty programs hang or fail, {len(set(bad) & set(reported))} of them are reported")
+    rank_lines.append(
+        f"{len(bad)} of {len(IDS)} faulty programs hang or fail, {len(set(bad) & set(reported))} of them are reported"
+    )
     rank_lines.append(f"hang or fail and are not reported: {', '.join(missed) or 'none'}")
     for n in IDS:
         result = ran[n, "code"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_events import Event, Events
-from .graph_summaries import DEEPEST, FUEL
+from .graph_summaries import CALLED, DEEPEST, FUEL
 from .graph_values import (
     ALIVE,
     FREED,
@@ -66,12 +66,18 @@ class Carrying(Events):
     # -------------------------------------------------------------------------------------------------------- states
     def state_here(self, node: Node, within: Loop | None, sites: Sites = ()) -> tuple[bool, int]:
         """(does backward in this function prove a graph, state) of a value, for a place that lives through `within`."""
-        proof, state = False, ALIVE
         if within is not None and within.graph is not node.graph:
             within = None
-        events = self.events(node.graph, not sites and node.graph is self.home)
+        events = self.events(node.graph, False)
         if sites:
             events = events + self.site_events(node.graph, sites[-1])
+        proof, state = self.proven_by(events, node, within, sites)
+        if not proof and not sites and node.graph is self.home and node in self.goes_back(node.graph):
+            proof, state = self.proven_by(self.events(node.graph), node, within, sites)
+        return proof, state
+
+    def proven_by(self, events: list[Event], node: Node, within: Loop | None, sites: Sites) -> tuple[bool, int]:
+        proof, state = False, ALIVE
         for event in events:
             if node not in event.reached:
                 continue
@@ -92,11 +98,12 @@ class Carrying(Events):
             return True
         return bottom in nest_of(event.loop)
 
-    def carry(self, node: Node, sites: Sites = (), within: Loop | None = None) -> Carry | None:
-        """Whether a value has a graph when gradients are on; None when not, or not known."""
+    def carry(self, node: Node, sites: Sites = (), within: Loop | None = None, callers: bool = True) -> Carry | None:
+        """Whether a value has a graph when gradients are on; None when not, or not known. `callers`: ask those of its
+        function, too."""
         self.budget = BUDGET
         self.bottom = within
-        self.home = node.graph
+        self.home = node.graph if callers else None
         self.way = ()
         self.enter()
         self.fuel = max(self.fuel, 4 * FUEL)
@@ -324,7 +331,7 @@ class Carrying(Events):
         me = callee.graph.params.get(callee.graph.self_name)
         owner = callee.graph.function.owner
         if not out and owner is not None and callee.kind == "elem" and callee.inputs[0] is me:
-            for method in self.holders(owner, callee.data):
+            for method in self.holders(owner, callee.data, CALLED):
                 graph = self.graph(method)
                 other = graph.params.get(graph.self_name)
                 twin = graph.elements.get((id(other), callee.data)) if other is not None else None

@@ -50,6 +50,7 @@ class Events(Modules):
         super().__init__(program)
         self._events: dict[int, list[Event]] = {}
         self._from_callers: dict[int, list[Event]] = {}
+        self._going_back: dict[int, dict[Node, int]] = {}
         self._at_sites: dict[tuple[int, int], list[Event]] = {}
         self._parameters: dict[int, dict[str, bool]] = {}
         self._trainers: tuple[set[str], bool] | None = None
@@ -193,14 +194,26 @@ class Events(Modules):
         f = graph.function
         if not graph.returns or f.name == "<module>" or not self.returns_matter(graph):
             return out
+        names = tuple(n + "(" for n in self.trainers()[0])
         for call in self.calls_of(f)[:6]:
-            if self.caller_levels > 1 and "backward" not in self.text(call.graph.function):
+            text = self.text(call.graph.function)
+            if "backward" not in text and not any(n in text for n in names):
                 continue
             for event in self.events(call.graph):
                 inner = self.returned_event(graph, call, event)
                 if inner is not None:
                     out.append(inner)
         return out[:6]
+
+    def goes_back(self, graph: Graph) -> dict[Node, int]:
+        """What the returned values of a function are made of."""
+        known = self._going_back.get(id(graph))
+        if known is None:
+            event = Event(graph.function.pos, list(graph.returns), None, (), True)
+            event.level = MAY
+            self.close(event)
+            known = self._going_back[id(graph)] = event.reached
+        return known
 
     def returns_matter(self, graph: Graph) -> bool:
         return any(r is not NOTHING and r.kind not in ("func", "object", "param", "context") for r in graph.returns)

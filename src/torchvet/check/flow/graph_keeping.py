@@ -405,9 +405,11 @@ class Keeping(Evaluations):
         """Which argument of a call brings the value: the one that carries a graph, when there is just one."""
         call = node.data
         carrying = [
-            e for e, n in zip(call.expr[3], call.arguments) if e[0] != "star" and self.carry(n, (), None) is not None
+            e
+            for e, n in zip(call.expr[3], call.arguments)
+            if e[0] != "star" and self.carry(n, callers=False) is not None
         ]
-        carrying += [v for k, v in call.expr[4] if k and self.carry(call.keywords[k], (), None) is not None]
+        carrying += [v for k, v in call.expr[4] if k and self.carry(call.keywords[k], callers=False) is not None]
         return carrying[0] if len(carrying) == 1 else None
 
     def name_of(self, store: Store) -> str:

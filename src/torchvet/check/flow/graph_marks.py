@@ -145,7 +145,7 @@ class Marks(States):
                     continue
                 if f.owner is not None and f.is_method and self.is_module_class(f.owner):
                     yield Mark("self", f, d[1], f.name)
-                elif any(self.carry(r) for r in self.graph(f).returns):
+                elif any(self.carry(r, callers=False) for r in self.graph(f).returns):
                     yield Mark("result", f, d[1], f.name)
                 return
 

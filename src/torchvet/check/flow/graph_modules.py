@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_build import mentions_switch
-from .graph_summaries import DEEPEST, Summaries
+from .graph_summaries import DEEPEST, USED, Summaries
 from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Graph, Node
 
 TYPE_CHECKING = False
@@ -152,7 +152,7 @@ class Modules(Summaries):
             return True
         me = node.graph.params.get(node.graph.self_name) if node.graph else None
         if node.kind == "elem" and me is not None and node.inputs[0] is me and node.graph.function.owner:
-            for method in self.holders(node.graph.function.owner, node.data):
+            for method in self.holders(node.graph.function.owner, node.data, USED):
                 graph = self.graph(method)
                 other = graph.params.get(graph.self_name)
                 if other is not None:

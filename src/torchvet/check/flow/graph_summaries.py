@@ -57,6 +57,11 @@ ORDINARY = frozenset(
 """Methods that many kinds of objects have: they tell nothing about a class."""
 COMMON = ORDINARY - {"append", "extend", "insert", "update", "forward", "backward", "join", "eval", "train"}
 """Methods that no rule needs to look into when the class of the object is not plain to see."""
+WRITTEN = (
+    r"\b(?:\s*[-+*/]?=(?!=)|\s*\[[^\n]*=|\s*,[^\n()]*=(?!=)|\.(?:append\w*|extend|insert|add|update|setdefault|\w+_)\()"
+)
+CALLED = r"\("
+USED = r"\.\w+\("
 FUEL = 600
 """Steps of `collect` for one question from outside."""
 
@@ -71,7 +76,7 @@ class Summaries:
         self._texts: dict[int, str] = {}
         self._users: dict[int, dict[Node, list[Node]]] = {}
         self._classes: dict[int, list[Class]] = {}
-        self._holders: dict[tuple[int, str], list[Function]] = {}
+        self._holders: dict[tuple[int, str, str], list[Function]] = {}
         self._busy: set[object] = set()
         self._parts: dict[int, list[tuple[Node, Sites]]] = {}
         self._calls_of: dict[int, list[Node]] = {}
@@ -391,22 +396,25 @@ class Summaries:
             return self.graph(self.program.main(f.module)).bindings.get(free.data, [])
         return []
 
-    def holders(self, cls: Class, attribute: str) -> list[Function]:
-        """The methods of a class and its ancestors in whose text `self.<attribute>` may be written."""
-        key = (id(cls), attribute)
-        known = self._holders.get(key)
+    def holders(self, cls: Class, key: str, how: str = "") -> list[Function]:
+        """The methods of a class and its ancestors in whose text an attribute (key ".x") stands; `how`: only those
+        that write it (WRITTEN), call it (CALLED) or call a method of it (USED)."""
+        mark = (id(cls), key, how)
+        known = self._holders.get(mark)
         if known is None:
-            known = self._holders[key] = []
+            known = self._holders[mark] = []
+            pattern = re.compile(re.escape(key) + how) if how else None
             for c in (cls, *self.program.bases(cls)[0]):
                 for method in c.methods.values():
-                    if method not in known and attribute in self.text(method):
+                    text = self.text(method)
+                    if key in text and method not in known and (pattern is None or pattern.search(text)):
                         known.append(method)
         return known
 
     def heap(self, cls: Class, key: str) -> list[Node]:
         """What the methods of a class leave in an attribute (key ".x"), and what they put into it."""
         out: list[Node] = []
-        for method in self.holders(cls, key):
+        for method in self.holders(cls, key, WRITTEN):
             graph = self.graph(method)
             out += graph.attributes.get(key, ())
             me = graph.params.get(graph.self_name)

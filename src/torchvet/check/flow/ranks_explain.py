@@ -41,6 +41,10 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         leaves_here = any(x[0] == "exit" or (x[0] == "call" and x[1].has_quit) for x in every(around))
         if not leaves_here and not contains(around, op):
             return None  # out of step since an earlier difference, which was noted for itself
+    if kind == "exit" and d.kind == "missing":
+        left_by = leaving(item, taken)
+        if left_by is not None and left_by[1] == "break":
+            kind = "leaves"  # what is missed are the turns that the others still run
     out = Divergence(kind, op, (trace.module, pos, guard))
     if d.kind == "quits":
         left = d.against.data
@@ -170,6 +174,12 @@ def opposite(taken: str) -> str:
 
 def exit_of(item: Item, taken: str) -> int | None:
     """Where the ranks that take this way of a guard leave."""
+    found = leaving(item, taken)
+    return int(found[2]) if found is not None else None
+
+
+def leaving(item: Item, taken: str) -> Item | None:
+    """The exit that the ranks take on this way of a guard."""
     if item[0] == "if":
         ways = {"True": item[2], "False": item[3]}
         block = ways.get(taken, item[2] + item[3])
@@ -179,7 +189,7 @@ def exit_of(item: Item, taken: str) -> int | None:
             block = tuple(x for h in item[2] for x in h[0])
     for x in every(block):
         if x[0] == "exit" and x[1] != "raise":
-            return int(x[2])
+            return x
     return None
 
 

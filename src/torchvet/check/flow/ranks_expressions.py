@@ -205,8 +205,7 @@ def of_sub(f: Frame, e: Expr) -> Value:
     if base[0] == "ext" and base[1] == "os.environ" and index[0] == "const":
         return ranks_tables.environment(f, index[1], e)
     if base[0] in ("list", "tuple") and index[0] == "const" and isinstance(index[1], int):
-        if -len(base[1]) <= index[1] < len(base[1]):
-            return base[1][index[1]]  # type: ignore[no-any-return]
+        return base[1][index[1]] if -len(base[1]) <= index[1] < len(base[1]) else UNKNOWN
     if base[0] == "dict" and index[0] == "const":
         for k, v in base[1]:
             if k == index[1]:

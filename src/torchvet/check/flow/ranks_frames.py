@@ -291,7 +291,7 @@ class Frame:
         chain: Items = ()
         alive = True
         env = self.env
-        for number, (names, guard, block) in reversed(list(enumerate(s[3]))):
+        for number, (names, _, block) in reversed(list(enumerate(s[3]))):
             for n in names:
                 self.env[n] = self.sym(s[1], n)
             items, _, case_env = self.nested(block, self.sym(s[1], ("case", number)))

@@ -51,6 +51,9 @@ class Machine(Names):
         self._finished: dict[int, Frame] = {}
         self._wrappers: dict[int, Value | None] = {}
 
+    def machine(self) -> Machine:
+        return self
+
     # ------------------------------------------------------------------------------------------------ traces
     def root(self, function: Function, receiver: Value | None = None) -> Trace:
         """The trace of a function as its unknown callers run it; its parameters are what the known callers pass."""
@@ -361,6 +364,8 @@ class Machine(Names):
         for name, v in f.env.items():
             if name.startswith(me) and "." not in name[len(me) :] and self.interesting(v) and size_ok(v):
                 last = name[len(me) :]
+                if v[0] == "const" and owner is not None and self.assigned_outside(owner, last):
+                    continue
                 if owner is None or len(self.assignments(owner, last)) <= 1:
                     out.append((last, v))
         return tuple(sorted(out, key=lambda x: x[0]))

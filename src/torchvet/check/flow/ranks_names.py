@@ -13,6 +13,7 @@ from re import compile
 from ... import knowledge
 from ..program.model import Class, Function, Module, walk_block
 from . import ranks_expressions, ranks_models
+from .ranks_flags import Flags
 from .ranks_frames import Frame
 from .ranks_suspects import callable_name
 from .ranks_values import NONE, REDUCED, UNKNOWN, const, leader_test, op, varies
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..program.model import Expr
     from ..program.names import Scope
     from ..program.program import Program
+    from .ranks_machine import Machine
     from .ranks_suspects import Suspects
     from .ranks_values import Value
 
@@ -39,6 +41,7 @@ class Names:
     def __init__(self, program: Program, suspects: Suspects) -> None:
         self.program = program
         self.suspects = suspects
+        self.flags = Flags(self)
         self._depth = 0
         self._mains: dict[str, Frame] = {}
         self._fields: dict[Any, Value | None] = {}
@@ -204,11 +207,15 @@ class Names:
             value = op("sel", ("sym", ("joined", where, n)), v, value)
         return value
 
+    def machine(self) -> Machine:
+        """The machine that these names belong to."""
+        raise NotImplementedError
+
     def pure_frame(self, function: Function) -> Frame:
         """A frame for questions outside of any flow: names are the joins of their assignments."""
         f = self._pure.get(id(function))
         if f is None:
-            f = self._pure[id(function)] = PureFrame(self, function, Trace(function, function.module), {}, None)
+            f = self._pure[id(function)] = PureFrame(self.machine(), function, Trace(function, function.module), {}, None)
             if function.is_method:
                 f.receiver = self.own(function)
         return f
@@ -317,9 +324,9 @@ class Names:
         cls: Class = holder[1]
         if self.suspects.sharded(cls.module, name):
             return ("wrapped", ranks_models.class_of_sharded(), UNKNOWN, None)
-        for k, v in holder[2]:
+        for k, held in holder[2]:
             if k == name:
-                return v  # type: ignore[no-any-return]
+                return held  # type: ignore[no-any-return]
         key = (id(cls), name)
         if key in self._fields:
             return self._fields[key]
@@ -334,8 +341,11 @@ class Names:
             v = self.join(values, ("field", id(cls), name))
             if v[0] == "const" and len(assigned) == 1 and self.assigned_outside(cls, name):
                 v = ("sym", ("field", id(cls), name))
-        elif name in self.dataclass_fields(cls):
-            v = self.dataclass_value(cls, name)
+        if v is None and name not in self.dataclass_fields(cls):
+            return v
+        if v is None or v[0] in ("const", "sym"):
+            flag = self.flags.value(cls.module, name)
+            v = flag if flag is not None else v
         self._fields[key] = v
         return v
 
@@ -398,9 +408,6 @@ class Names:
                 self._near.setdefault(dirname(p), []).append(p)
         return self._near.get(here, [])[:60]
 
-    def dataclass_value(self, cls: Class, name: str) -> Value | None:
-        return None
-
     def assigned_anywhere(self, f: Frame, name: str) -> Value | None:
         """`args.rank = dist.get_rank()` somewhere in the module: what `args.rank` of an unknown `args` is."""
         if knowledge.identifier(name) is None:
@@ -418,7 +425,7 @@ class Names:
             if module is None:
                 continue
             for g in (self.program.main(module), *module.all_functions()):
-                for target, value in self.attributes_set(g, name):
+                for _, value in self.attributes_set(g, name):
                     v = self.pure(self.pure_frame(g), value)
                     if varies(v):
                         found = v if found is None or found == v else found

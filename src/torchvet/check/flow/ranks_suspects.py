@@ -31,6 +31,7 @@ SMALL_CALL = compile(
     r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)"
 )
 DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
+FLAG = compile(r"^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
 HANDED_ON = compile(r"^\s*(?:return\s+|\w+\s*=\s*)?\w+\(\*")
 SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
 GUARDING = compile(
@@ -248,8 +249,19 @@ class Suspects:
                 stripped = line.lstrip()
                 if stripped.startswith("return") and is_test(stripped[6:]):
                     self.define(page.text[:start], line, 1)
-                elif stripped.startswith("if ") and HANDED_ON.match(page.line(start + len(line) + 1)[1]):
+                elif stripped.startswith("if "):
+                    self.learn_flags(page.text, start + len(line) + 1, len(line) - len(stripped))
+                if stripped.startswith("if ") and HANDED_ON.match(page.line(start + len(line) + 1)[1]):
                     self.define(page.text[:start], line, 2)
+
+    def learn_flags(self, text: str, start: int, indent: int) -> None:
+        """Fields that are set to a plain value under a rank test: what reads them depends on the rank as well."""
+        for line in text[start : start + 600].split("\n")[:8]:
+            if line.strip() and len(line) - len(line.lstrip()) <= indent:
+                return
+            flag = FLAG.match(line)
+            if flag:
+                self.words.add(flag.group(1))
 
     def define(self, before: str, line: str, levels: int) -> None:
         """The functions around a line, up to two levels (a decorator and its wrapper)."""
@@ -354,4 +366,4 @@ def is_test(text: str) -> bool:
 
 def callable_name(f: Function) -> str:
     """The name by which a function is called: a class for its constructor."""
-    return f.owner.name if f.name == "__init__" and f.owner is not None else f.name
+    return str(f.owner.name if f.name == "__init__" and f.owner is not None else f.name)

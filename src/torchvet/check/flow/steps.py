@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..program.model import Block, Expr, Function, Stmt
+    from ..program.names import Scope
     from ..program.program import Program
     from .steps_generators import Generators
     from .steps_waits import Waits
@@ -171,7 +172,7 @@ class Steps:
         scope = self.program.scope(f)
         for s in sites:
             if s.holds(loop) and s.call[2][0] in ("name", "attr") and s.call[2][-1][:1].isupper():
-                name = self.program.qualified(s.call[2], scope)
+                name = imported(s.call[2], scope)
                 if name and name.startswith("torch.optim.") and "scheduler" not in name:
                     return True
         return False
@@ -244,6 +245,25 @@ def collect(block: Block, path: tuple[Any, ...], out: list[Site]) -> None:
         elif kind == "match":
             for _, _, inner in s[3]:
                 collect(inner, (*path, ("if", s[2], True)), out)
+
+
+def imported(e: Expr, scope: Scope) -> str | None:
+    """The qualified name of `a.b.c` when `a` is bound by an import (cheaper than asking for all that it may denote)."""
+    root = e
+    while root[0] == "attr":
+        root = root[2]
+    if root[0] != "name":
+        return None
+    at: Scope | None = scope
+    while at is not None:
+        if at.is_module:
+            bound = at.module.names.get(root[2])
+            return at.program.qualified(e, scope) if bound and bound[0] in ("import", "from") else None
+        local = at.bindings().get(root[2])
+        if local:
+            return at.program.qualified(e, scope) if local[0][0] in ("import", "from") else None
+        at = at.parent
+    return None
 
 
 def is_step(call: Expr) -> bool:

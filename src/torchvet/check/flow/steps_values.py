@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import blocks_of, children
+from ..program.names import BUILTINS
+from .steps import imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ class Origins:
     """The definitions behind the values of one function, and its statements with the blocks around them."""
 
     def __init__(self, program: Program, function: Function) -> None:
-        self.program = program
         self.scope = program.scope(function)
         self.names: dict[str, list[Definition]] = {}
         self.paths: dict[int, Path] = {}
@@ -62,7 +63,7 @@ class Origins:
     def switches_off(self, context: Expr) -> bool:
         if context[0] != "call" or context[2][0] not in ("name", "attr"):
             return False
-        return self.program.qualified(context[2], self.scope) in knowledge.graph("no_grad_contexts")
+        return imported(context[2], self.scope) in knowledge.graph("no_grad_contexts")
 
     def define(self, s: Stmt, path: Path, quiet: bool) -> None:
         if s[0] == "assign":
@@ -130,8 +131,10 @@ class Origins:
             return False
         if func[0] == "attr" and (func[3] in self.removers or func[3] in self.plain):
             return False
-        name = self.program.qualified(func, self.scope)
+        name = imported(func, self.scope)
         if name is None:
+            if func[0] == "name" and func[2] in BUILTINS:
+                return False
             return func[0] in ("name", "attr", "sub", "call")
         first, _, rest = name.partition(".")
         if first == "torch":

@@ -314,7 +314,7 @@ class Node:
             (following is not None and following.steps) or (other is not None and other.steps)
         )
         """Whether a collective lies on some path from here on."""
-        self.bits = (following.bits if following is not None else 0) | (other.bits if other is not None else 0)
+        self.bits: int = (following.bits if following is not None else 0) | (other.bits if other is not None else 0)
         """The keys of the branches from here on, one bit each (`Table.bit`)."""
 
 

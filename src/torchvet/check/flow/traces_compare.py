@@ -145,10 +145,8 @@ class Comparison:
         while following.kind == "branch" and following.next is not None and following.other is not None:
             if following is b:
                 return True
-            if following.next.steps and not following.other.steps:
-                following, _ = self.step(following.next, None)
-            else:
-                following, _ = self.step(following.other, None)
+            straight = following.next if following.next.steps and not following.other.steps else following.other
+            following, _ = self.step(straight, None)
         return following is b
 
     def choose(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
@@ -170,10 +168,10 @@ class Comparison:
     def turns(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """Two loops: their bodies have to agree turn by turn, and so does the number of turns where it is known."""
         mine, theirs = a.data[2], b.data[2]
-        if mine[0] in ("rc", "const") and theirs[0] in ("rc", "const") and mine != theirs and a.other and a.other.steps:
-            if self.body_steps(a):
-                self.note("trips", a, 0, ta, tb, b, a)
-                return
+        known = mine[0] in ("rc", "const") and theirs[0] in ("rc", "const")
+        if known and mine != theirs and self.body_steps(a):
+            self.note("trips", a, 0, ta, tb, b, a)
+            return
         if a.data[0] is not b.data[0] and self.body_keys(a) == self.body_keys(b):
             return  # two loops over what may be the same things, with the same collectives: not decided
         if a.other is not b.other:
@@ -335,7 +333,7 @@ class Comparison:
 
 
 def listed(trail: Trail) -> list[Node]:
-    out = []
+    out: list[Node] = []
     while trail is not None and len(out) < 200:
         out.append(trail[0])
         trail = trail[1]
@@ -343,7 +341,7 @@ def listed(trail: Trail) -> list[Node]:
 
 
 def reaches(start: Node, node: Node) -> bool:
-    seen = set()
+    seen: set[int] = set()
     stack: list[Node | None] = [start]
     while stack and len(seen) < 400:
         n = stack.pop()

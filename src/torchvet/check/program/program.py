@@ -375,7 +375,7 @@ class Program:
     def with_nested(self, function: Function) -> Iterator[Function]:
         """A function and the functions and local classes' methods defined inside it."""
         yield function
-        if function.name == "<module>":
+        if function.name == "<module>" or not self.may_define(function):
             return
         for kind, pos, row in definitions(self.body(function)):
             if kind == "def":
@@ -383,6 +383,13 @@ class Program:
             else:
                 for method in function.module.class_at(pos, row, None, function).methods.values():
                     yield from self.with_nested(method)
+
+    def may_define(self, function: Function) -> bool:
+        """Whether a definition can stand inside the function, by its text: most hold none and need not be lowered."""
+        if function._body is not None:
+            return True
+        lines = self.lines(function.module.path)[function.line : function.end_line]
+        return any(line.lstrip().startswith(("def ", "class ", "async def ")) for line in lines)
 
     # ------------------------------------------------------------------------------------------------ classes
     def bases(self, cls: Class) -> tuple[list[Class], list[str]]:

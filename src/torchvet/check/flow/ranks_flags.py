@@ -1,0 +1,95 @@
+"""Flags that one rank sets by itself: a field written under a rank test (`if trainer.is_main: trainer.should_stop = True`)
+or in a signal handler, and read where all ranks decide.
+
+A field counts only when nothing ever agrees on it: no assignment holds a reduced or broadcast value, and no line that names
+it communicates.
+"""
+
+from __future__ import annotations
+
+from re import compile
+
+from ..program.model import blocks_of
+from .ranks_values import REDUCED, depends_on_rank, op, varies
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..program.model import Block, Function, Module
+    from .ranks_names import Names
+    from .ranks_values import Value
+
+AGREES = compile(r"reduce|broadcast|gather|sync|any_rank|all_rank|agree|check_trigger")
+
+
+class Flags:
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self._known: dict[Any, Value | None] = {}
+
+    def value(self, module: Module, name: str) -> Value | None:
+        """What is known of a field beyond its assignments in the class: a value that depends on the rank or on this rank's
+        own signals, or None."""
+        from posixpath import dirname
+
+        key = (dirname(module.path), name)
+        if key not in self._known:
+            self._known[key] = None
+            self._known[key] = self.find(module, name)
+        return self._known[key]
+
+    def find(self, module: Module, name: str) -> Value | None:
+        program = self.names.program
+        needle = f".{name}"
+        written = compile(rf"\.{name}\s*(?:=(?!=)|[-+]=)")
+        found: Value | None = None
+        for path in dict.fromkeys((module.path, *self.names.near(module.path))):
+            text = program.text(path) or ""
+            if needle not in text:
+                continue
+            other = program.modules.get(path)
+            if other is None:
+                continue
+            for line in text.split("\n"):
+                if needle in line and AGREES.search(line.replace(name, "")):
+                    return None
+            if not written.search(text):
+                continue
+            for f in other.all_functions():
+                if written.search(self.names.suspects.text_of(f)):
+                    v = self.written(f, name, text)
+                    if v == REDUCED:
+                        return None
+                    found = found or v
+        return found
+
+    def written(self, f: Function, name: str, text: str) -> Value | None:
+        """What a function's writes to a field make it depend on; REDUCED when one of them is an agreed value."""
+        program = self.names.program
+        if "signal.signal(" in text and compile(rf"signal\.signal\([^)]*\b{f.name}\b").search(text):
+            return ("local", ("signal", f.module.path, name), "signal", (f.module.path, f.pos, name))
+        if not self.names.suspects.is_ranked(f):
+            return None
+        frame = self.names.pure_frame(f)
+        found: Value | None = None
+        todo: list[tuple[Block, tuple[Value, ...]]] = [(program.body(f), ())]
+        while todo:
+            block, guards = todo.pop()
+            for s in block:
+                if s[0] in ("assign", "aug"):
+                    targets = s[2] if s[0] == "assign" else (s[3],)
+                    if any(t[0] == "attr" and t[3] == name for t in targets):
+                        if s[0] == "assign" and self.names.pure(frame, s[3]) == REDUCED:
+                            return REDUCED
+                        ranked = [g for g in guards if depends_on_rank(g)]
+                        if ranked:
+                            key = ("flag", f.module.path, s[1])
+                            found = op("sel", ranked[0], ("sym", (*key, "set")), ("sym", (*key, "unset")))
+                elif s[0] == "if":
+                    test = self.names.pure(frame, s[2])
+                    todo.append((s[3], (*guards, test) if varies(test) else guards))
+                    todo.append((s[4], (*guards, op("not", test)) if varies(test) else guards))
+                else:
+                    todo += [(b, guards) for b in blocks_of(s)]
+        return found
