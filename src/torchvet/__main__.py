@@ -1,7 +1,5 @@
 """`python -m torchvet`."""
 
-import sys
+from torchvet.cli import console
 
-from torchvet.cli import main
-
-sys.exit(main())
+console()

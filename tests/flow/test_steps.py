@@ -196,6 +196,28 @@ def test_a_number_that_is_read_every_n_steps(tmp_path):
     assert waits(steps_of(tmp_path, LOGGED)) == [(7, "logged")]
 
 
+def test_the_counter_may_have_a_name_or_be_a_function(tmp_path):
+    named = LOGGED.replace("if step % 10 == 0:", "log_now = step % 10 == 0\n        if log_now:")
+    assert waits(steps_of(tmp_path, named)) == [(7, "logged")]
+    asked = LOGGED.replace("if step % 10 == 0:", "if due(step):")
+    assert waits(steps_of(tmp_path, asked)) == []
+    assert waits(steps_of(tmp_path, "def due(step):\n    return step % 10 == 0\n" + asked)) == [(9, "logged")]
+
+
+def test_the_loss_comes_from_the_caller(tmp_path):
+    source = """
+        class Engine:
+            def step(self, loss, y, n):
+                loss.backward()
+                self.opt.step()
+                value = {value}.item()
+                if n % 10 == 0:
+                    self.log(value)
+        """
+    assert waits(steps_of(tmp_path, source.format(value="loss.mean()"))) == [(6, "logged")]
+    assert waits(steps_of(tmp_path, source.format(value="y"))) == []
+
+
 def test_a_number_that_something_else_reads(tmp_path):
     assert waits(steps_of(tmp_path, LOGGED + "        check(value)\n")) == []
     assert waits(steps_of(tmp_path, LOGGED + "    return value\n")) == []

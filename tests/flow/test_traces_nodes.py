@@ -120,7 +120,6 @@ def test_correlated_choices():
     d = ("sym", "distributed")
     pair = trace(
         branch(op("and", d, op("not", IS_ZERO)), [call("barrier", 1)], n=1),
-        branch(("sym", "other"), [call("x", 5)], n=5) if False else branch(("sym", "other"), [], n=5),
         branch(op("and", d, IS_ZERO), [call("barrier", 2)], n=2),
     )
     assert compare(pair) == []

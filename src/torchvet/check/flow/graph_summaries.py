@@ -4,6 +4,8 @@ mode a function runs. Everything is answered on demand and remembered; functions
 
 from __future__ import annotations
 
+import re
+
 from .graph_build import graph_of
 from .graph_values import NOTHING, OFF, Call, Graph, Node
 

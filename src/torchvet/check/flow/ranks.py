@@ -46,7 +46,9 @@ class Ranks:
             found: dict[Any, Divergence] = {}
             for function in self.suspects.functions():
                 for d in self.confirmed(function):
-                    found.setdefault(d.key, d)
+                    known = found.get(d.key)
+                    if known is None or (d.sure and not known.sure):
+                        found[d.key] = d
             self._found = sorted(found.values(), key=lambda d: (d.module.path, d.pos, d.guard[1]))
         return self._found
 
@@ -78,8 +80,10 @@ class Ranks:
         return out
 
     def holds(self, caller: Function, function: Function) -> bool:
-        """Whether the caller's trace follows a call of the function."""
+        """Whether the caller's trace follows a call of the function (its trace may hold nothing of it)."""
         trace = self.machine.root(caller)
+        if (id(caller), id(function)) in self.machine.met:
+            return True
         seen: set[int] = set()
         stack = [trace]
         while stack:

@@ -41,6 +41,8 @@ PLAIN_DECORATORS = frozenset(
 class Machine(Names):
     def __init__(self, program: Program, suspects: Suspects) -> None:
         super().__init__(program, suspects)
+        self.at = 0
+        self.met: set[tuple[int, int]] = set()
         self.frames = 0
         self.over_budget: set[str] = set()
         self._traces: dict[Any, Trace] = {}
@@ -62,6 +64,7 @@ class Machine(Names):
         if trace is None:
             trace = self._roots[key] = Trace(function, function.module)
             self.frames = 0
+            self.at = id(function)
             if receiver is None and function.is_method:
                 receiver = self.own(function)
             wrapper = self.wrapper(function)
@@ -96,6 +99,7 @@ class Machine(Names):
         self, function: Function, receiver: Value | None, bound: dict[str, Value], outer: Frame | None
     ) -> Trace | None:
         """The trace of a call with these arguments; None when the budget is spent."""
+        self.met.add((self.at, id(function)))
         key = (id(function), receiver, tuple(bound.items()), id(outer) if outer is not None else None)
         trace = self._traces.get(key)
         if trace is not None:
@@ -128,6 +132,9 @@ class Machine(Names):
         if receiver is not None and receiver[0] == "inst" and receiver[1] is not function.owner:
             trace.special = True  # an inherited method: what it calls on self is the subclass's
         self.interpret(trace, function, receiver, dict(bound), outer)
+        if trace.partial and variants < 3:
+            # made while a function that it calls was not finished: a later call is entitled to the whole
+            self._traces.pop(key, None)
         return trace
 
     def interpret(

@@ -258,7 +258,7 @@ class Names:
                     values.append(self.default(p, function))
         values = [v if v != UNKNOWN and v[0] != "bound" else unknown for v in values]
         v = self.join(values, ("param", id(function), name)) if values else unknown
-        if v[0] == "const" and len(values) < 2 and not isinstance(v[1], bool):
+        if v[0] == "const" and len(values) < 2 and not isinstance(v[1], bool) and name not in self.suspects.words:
             v = unknown
         if not varies(v) and v[0] not in FUNCTION_KINDS:
             v = self.spawned(function, p) or self.denoted_param(function, p) or v

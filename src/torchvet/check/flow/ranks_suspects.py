@@ -32,7 +32,10 @@ SMALL_CALL = compile(
 )
 DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
 FLAG = compile(r"^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
-HANDED_ON = compile(r"^\s*(?:return\s+|\w+\s*=\s*)?\w+\(\*")
+HANDED_ON = compile(
+    r"^\s*(?:return\s+|[\w.\[\]]+\s*=\s*)?(?:\w+\(\*|(?:self\.)?\w*(?:fn|func|function|callback|callable|method)\()"
+)
+SPAWNED = compile(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
 SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
 GUARDING = compile(
     r"^\s*(?:if|elif|while|return|with|assert|for|yield|except|and|or|not|@)\b|^\s*@|==|!=|[<>]|\bif\b.*\belse\b"
@@ -213,13 +216,16 @@ class Suspects:
                     size = len(word)
                     for i in page.places(word):
                         before = page.text[i - 1 : i]
-                        if before == "." or page.text[i + size : i + size + 1] == "(":
+                        if before == "." or page.text[i + size : i + size + 1] in ("(", ",", ")"):
                             f = page.at(i)
                             if id(f) not in self._hot and page.text[i - 4 : i] != "def ":
                                 todo.append((page, f))
 
     def rank(self, page: Page, counts: dict[str, int]) -> None:
         """Functions with a line on which a rank can decide something, or is handed to a function of the project."""
+        if "spawn" in page.tokens:
+            names = set(SPAWNED.findall(page.text))
+            self._ranked.update(id(f) for p in self.pages.values() for f in p.functions if f.name in names)
         for word in page.tokens & self.words:
             for i in page.places(word):
                 f = page.at(i)

@@ -212,10 +212,7 @@ def at(v: Value, place: Place) -> Value:
                 x = at(a, place)
                 known = truth(x)
                 if known is stop:
-                    if not kept:
-                        return x
-                    kept.append(x)
-                    break
+                    return x
                 if known is None:
                     kept.append(x)
             if not kept:

@@ -535,7 +535,13 @@ class Origins:
 
 def functions_naming(program: Program, module: Module, names: set[str]) -> Iterator[Function]:
     """Functions (nested ones too, and the module's own code) on whose lines one of the names stands."""
-    rows = [i for i, line in enumerate(program.lines(module.path), 1) if any(n in line for n in names)]
+    return functions_on(
+        program, module, [i for i, x in enumerate(program.lines(module.path), 1) if any(n in x for n in names)]
+    )
+
+
+def functions_on(program: Program, module: Module, rows: list[int]) -> Iterator[Function]:
+    """Functions (nested ones too, and the module's own code) to which one of the lines belongs."""
     outside = set(rows)
     for f in module.all_functions():
         inside = [r for r in rows if f.first_line <= r <= f.end_line]

@@ -6,7 +6,7 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_numbers import AT_MOST, CPUS
-from .settings_origins import Frame, is_self
+from .settings_origins import Frame, functions_naming, is_self
 from .wrapping_device import device_kind
 from .wrapping_process import tests_around
 
@@ -181,15 +181,17 @@ class Workers:
                 near.update((m.path, m) for m in self.settings.origins.options.group(loader.module))
         for module in near.values():
             text = self.program.text(module.path) or ""
-            if module.path in self.program.loaded_on_demand or "oader" not in text:
+            if module.path in self.program.loaded_on_demand or "set_sharing_strategy" in text:
                 continue
-            if "set_sharing_strategy" in text:
-                continue
-            for f in self.settings.functions(module):
-                for s in walk_block(self.program.body(f)):
+            for f in functions_naming(self.program, module, {".append("}):
+                for s in self.program.statements(f):
                     if s[0] == "for" and any(callee_name(c) == "append" for c in calls_in(s[4])):
                         for found in self.held_in(s, f):
                             out.setdefault((module.path, found.pos), found)
+            lists = {
+                line for line in self.program.lines(module.path) if "list(" in line or ("[" in line and " for " in line)
+            }
+            for f in functions_naming(self.program, module, lists) if lists else ():
                 for e in self.program.expressions(f):
                     whole = self.held_whole(e, f)
                     if whole is not None:

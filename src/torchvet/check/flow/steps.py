@@ -205,6 +205,24 @@ class Steps:
         outside = self.program.bases(f.owner)[1]
         return any(f"{base}.{f.name}" in hooks for base in outside)
 
+    def counts(self, test: Expr, f: Function) -> bool:
+        """Does a test count steps: with `%`, by a name that is bound so, or by a function of the project that does?"""
+        if is_counter(test):
+            return True
+        out: list[Expr] = []
+        collect_expr(test, out)
+        scope = self.program.scope(f)
+        for e in out:
+            if e[0] == "name":
+                bound = scope.bindings().get(e[2], ())
+                if bound and all(b[0] == "value" and (is_counter(b[1]) or b[1][0] == "const") for b in bound):
+                    return any(is_counter(b[1]) for b in bound)
+            elif e[0] == "call" and e[2][0] in ("name", "attr"):
+                for g in self.program.targets(e, scope)[:2]:
+                    if any(s[0] == "return" and s[2] and is_counter(s[2]) for s in self.program.statements(g)):
+                        return True
+        return False
+
     def every_step(self, site: Site, loop: Stmt | None) -> bool:
         """Is a site run in each turn of the loop (in each call of the function), directly in it?"""
         return all(self.is_free(p) for p in site.within(loop))

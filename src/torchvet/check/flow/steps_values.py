@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     Path = tuple[int, ...]
 
 MOST = 60
-"""Definitions followed for one value; more is no knowledge."""
+"""Definitions followed for one value."""
 ALL: frozenset[str] = frozenset()
+"""Cuts nothing."""
 
 
 class Definition:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import blocks_of, expressions_of, line_of, walk_expr
-from .steps import is_counter
-from .steps_values import Origins
+from .steps_values import ALL, Origins, names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,8 +95,11 @@ class Waits:
         origins = Origins(self.program, f)
         back = unit.backward
         loss = origins.forwards(("tuple", back.call[1], (back.call[2][2], *back.call[3])), back.statement[1], cut=True)
+        given = {p[0] for p in f.params} - origins.names.keys()  # `def step(self, loss)`: made by the caller
+        given &= {n[2] for n in names_of(back.call[2][2], origins.removers, origins.attributes)}
         for site, value, use, other in places:
-            if loss and loss.keys() & origins.forwards(value, site.statement[1], cut=False).keys():
+            made = loss and origins.forwards(value, site.statement[1], cut=False)
+            if (made and loss.keys() & made.keys()) or any(n[2] in given for n in names_of(value, ALL, ALL)):
                 yield Wait(f, site.call, use, other)
 
     def use_of(self, site: Site, unit: Unit) -> tuple[str, int]:
@@ -129,7 +131,7 @@ class Waits:
                             return 0
                         first = min(first, x[1]) if first else x[1]
                 for i, inner in enumerate(blocks_of(s)):
-                    stack.append((inner, counted or (s[0] == "if" and i == 0 and is_counter(s[2]))))
+                    stack.append((inner, counted or (s[0] == "if" and i == 0 and self.steps.counts(s[2], f))))
         return first
 
     # ------------------------------------------------------------------------------------------------------- devices

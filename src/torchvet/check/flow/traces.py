@@ -80,7 +80,7 @@ class Trace:
     for arguments that no other call may pass."""
 
     __slots__ = (
-        "busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "parts_here", "special",
+        "busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "partial", "parts_here", "special",
         "value",
         "weight",
     )  # fmt: skip
@@ -96,6 +96,7 @@ class Trace:
         self.has_quit = False
         self.guarded = False
         self.parts_here = False
+        self.partial = False
         self.special = False
         self.weight = 0
 
@@ -110,6 +111,7 @@ class Trace:
             elif kind == "call":
                 callee = item[1]
                 self.weight += callee.weight
+                self.partial = self.partial or callee.busy or callee.partial
                 self.has_ops = self.has_ops or callee.has_ops
                 self.has_quit = self.has_quit or callee.has_quit
                 self.guarded = self.guarded or callee.guarded

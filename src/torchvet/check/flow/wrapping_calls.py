@@ -120,6 +120,8 @@ class KnownCalls:
                 self.forward(e, [m for m in models if m.raw_of], f)
                 return self.enter(target, e, arguments, keywords, own[0], f)
         raw = [m for m in models if m.raw_of is not None and not m.raw_of.placed_when_made]
+        if any(m.inner is not None for m in models) or method in knowledge.loader("step_methods"):
+            raw = []  # the wrapper or, in one process, the model: the usual double meaning of one name
         if raw and method not in ("forward", "module") and not self._no_grad and method not in STATE_METHODS:
             for m in raw:
                 self.event(BYPASSED, m, e, f).family = "method"
