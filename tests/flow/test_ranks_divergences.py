@@ -186,8 +186,7 @@ def test_a_condition_in_a_callee_makes_it_a_warning(tmp_path):
 
 def test_recursion_and_cycles_end(tmp_path):
     source = HEAD + (
-        "def a(n):\n    if dist.get_rank() == 0:\n        b(n)\n"
-        "def b(n):\n    a(n - 1)\n    dist.barrier()\na(3)\n"
+        "def a(n):\n    if dist.get_rank() == 0:\n        b(n)\ndef b(n):\n    a(n - 1)\n    dist.barrier()\na(3)\n"
     )
     assert {file for _, file, _, _ in found(tmp_path, train=source)} == {"train.py"}
 

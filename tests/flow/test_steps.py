@@ -226,6 +226,7 @@ def test_a_number_that_something_else_reads(tmp_path):
 def test_the_program_is_in_sight_and_names_no_accelerator(tmp_path):
     main = "from train import train\n\ntrain(Net(), load(), make(), loss, log)\n"
     assert waits(steps_of(tmp_path, LOGGED, main=main)) == []
+    assert waits(steps_of(tmp_path, "# train on cuda\n" + LOGGED, main=main)) == []
     main = "from train import train\n\ntrain(Net().cuda(), load(), make(), loss, log)\n"
     assert waits(steps_of(tmp_path, LOGGED, main=main)) == [(7, "logged")]
 

@@ -91,7 +91,9 @@ def test_missing():
 
 def test_a_collective_between_the_halves_of_a_pair():
     wrong = trace(
-        branch(op("not", IS_ZERO), [call("barrier", 1)], n=1), call("gather", 2), branch(IS_ZERO, [call("barrier", 3)], n=3)
+        branch(op("not", IS_ZERO), [call("barrier", 1)], n=1),
+        call("gather", 2),
+        branch(IS_ZERO, [call("barrier", 3)], n=3),
     )
     assert compare(wrong) != []
 

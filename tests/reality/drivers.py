@@ -11,15 +11,17 @@ import inspect
 import types
 
 import torch
+from graph_meter import live_nodes, live_tensors, saved_bytes
 from stand_ins import Bench, NoStandIn, Output
 from torch import nn
 
 GROWS = "nodes"  # graph nodes alive afterwards; a leak adds some with every step
 UNUSED = "unused"  # bytes saved by forwards for a backward that never comes
+HELD = "held"  # bytes still saved when the optimizer steps, where backward should have freed them
 LEFT = "left"  # graph nodes alive although everything returned is dropped: held once, not once for each step
 
 # what shows the fault, where it is not the number of nodes
-MEASURE = {"A024": UNUSED, "A025": UNUSED, "A026": UNUSED, "A016": LEFT, "A038": LEFT, "A040": LEFT}
+MEASURE = {"A037": HELD, "A024": UNUSED, "A025": UNUSED, "A026": UNUSED, "A016": LEFT, "A038": LEFT, "A040": LEFT}
 
 DRIVERS = {}
 
@@ -218,6 +220,20 @@ def recurrent_module(module, bench):
     net = bench.track(module.Seq(4, 8))
     loader = [(torch.randn(3, 5, 4), torch.randn(3, 1)) for _ in range(bench.steps)]
     return bench.call(module.train, net=net, loader=loader, opt=bench.sgd(net.out))
+
+
+@drives("A037")
+def two_backwards(module, bench):
+    class Watched(torch.optim.SGD):
+        def step(self):
+            tensors = live_tensors()
+            bench.held = max(bench.held, saved_bytes(live_nodes(tensors), tensors))
+            super().step()
+
+    enc, gen, disc = bench.track(nn.Linear(4, 4)), bench.track(nn.Linear(4, 4)), bench.net
+    given = {"opt_e": Watched(enc.parameters(), 0.05), "opt_g": Watched(gen.parameters(), 0.05)}
+    for x, y in bench.batches:
+        module.update(gen, disc, enc, x, y, loss_fn=bench.criterion, **given)
 
 
 @drives("A038")

@@ -19,7 +19,7 @@ import time
 import traceback
 
 import torch
-from drivers import LEFT, MEASURE, UNUSED, drive
+from drivers import GROWS, HELD, LEFT, MEASURE, UNUSED, drive
 from graph_meter import Unused, live_nodes, live_tensors, saved_bytes
 from stand_ins import Bench, NoStandIn
 
@@ -52,7 +52,7 @@ def run(job: dict, steps: int) -> dict:
         kept = None
     tensors = live_tensors()
     nodes = live_nodes(tensors)
-    result = {"nodes": len(nodes), "bytes": saved_bytes(nodes, tensors), "unused": unused.bytes}
+    result = {"nodes": len(nodes), "bytes": saved_bytes(nodes, tensors), "unused": unused.bytes, "held": bench.held}
     digest = hashlib.sha256()
     for t in bench.state():
         digest.update(t.contiguous().numpy().tobytes())
@@ -94,20 +94,20 @@ def alone(job: dict, steps: int) -> dict:
 
 
 def measured(job: dict) -> dict:
-    name = MEASURE.get(job["id"], "nodes")
+    name = MEASURE.get(job["id"], GROWS)
     job = {**job, "measure": name}
     runs = {steps: alone(job, steps) for steps in (FEW, MANY)}
     for r in runs.values():
         if "state" not in r:
             return {"key": job["key"], **r}
-    field = "unused" if name == UNUSED else "nodes"
+    field = name if name in (UNUSED, HELD) else GROWS
     few, many = runs[FEW][field], runs[MANY][field]
     return {
         "key": job["key"],
         "measure": name,
         "few": few,
         "many": many,
-        "keeps": many > 0 if name == LEFT else many > few,
+        "keeps": many > 0 if name in (LEFT, HELD) else many > few,
         "bytes": [runs[FEW]["bytes"], runs[MANY]["bytes"]],
         "state": runs[FEW]["state"],
     }

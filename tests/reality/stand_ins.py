@@ -56,6 +56,7 @@ class Bench:
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
+        self.held = 0
         self.tracked: list[nn.Module] = []
         self.net = self.track(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)))
         self.criterion = nn.MSELoss()

@@ -410,3 +410,9 @@ def test_guard_records_a_crash_and_goes_on(tmp_path, monkeypatch):
     assert program.crashes[0][0] == "a.py" and "KeyError" in program.crashes[0][1]
     with pytest.raises(KeyboardInterrupt), program.guard(program.module("a.py")):
         raise KeyboardInterrupt
+
+
+def test_generators_are_known_before_their_body_is(tmp_path):
+    program = program_of(tmp_path, {"a.py": "def g():\n    yield 1\ndef f():\n    return 1  # no yield\n"}, lazy=True)
+    functions = program.module("a.py").functions
+    assert functions["g"].is_generator and not functions["f"].is_generator

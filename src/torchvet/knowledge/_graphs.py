@@ -72,7 +72,7 @@ TABLES = {
  'consuming_methods': ('adapt', 'minimize'),
  'host_methods': ('cpu', 'item', 'numpy', 'tolist'),
  'host_functions': ('builtins.float', 'builtins.int'),
- 'device_words': ('"mps', '"npu', '"xpu', "'mps", "'npu", "'xpu", 'ccelerat', 'cuda', 'deepspeed', 'fabric', 'ightning', 'torch.mps', 'torch.npu', 'torch.xpu', 'torch_npu'),
+ 'device_words': ('"mps', '"npu', '"xpu', "'mps", "'npu", "'xpu", 'Accelerator', 'accelerator', 'cuda', 'deepspeed', 'fabric', '_lightning', 'from lightning', 'import lightning', 'torch.mps', 'torch.npu', 'torch.xpu', 'torch_npu'),
  'moving_methods': ('append', 'cuda', 'format', 'get', 'items', 'join', 'keys', 'next', 'pop', 'split', 'to', 'values'),
  'forwardless_packages': ('builtins', 'collections', 'copy', 'itertools', 'numpy', 'random', 'time', 'torch.distributed', 'tqdm'),
 }

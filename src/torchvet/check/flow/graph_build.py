@@ -149,7 +149,7 @@ class Builder(Calls):
 
     def folded(self, path: Path, target: Expr, value: Node, expr: Expr | None) -> Node:
         """`x = x + v`, `x = a * v + (1 - a) * x`, `x = torch.cat([x, v])` add to what x was."""
-        if value.kind not in ("op", "box"):
+        if value.kind not in ("op", "box") and not (value.kind == "join" and expr and expr[0] == "ifexp"):
             return value
         before = self.read(path, target[1])
         if before is NOTHING:

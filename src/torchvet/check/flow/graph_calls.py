@@ -58,7 +58,7 @@ class Calls(Expressions):
             )
             if made and made[0] == "class":
                 node = self.node("object", e[1], self.inputs_of(call), made[1])
-                node.guards = self.guards
+                self.graph.makers[node] = call
                 self.graph.calls[e[1]] = node
                 return node
         node = self.node(kind, e[1], self.inputs_of(call), data)

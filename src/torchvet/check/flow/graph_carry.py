@@ -184,7 +184,7 @@ class Carrying(Events):
     def rest_of(self, snap: Node, sites: Sites, within: Loop | None) -> Carry | None:
         """The elements of a container that were not replaced."""
         base = snap.inputs[0]
-        for event in self.events(base.graph):
+        for event in self.events(base.graph, False):
             for key in event.partial.get(base, ()):
                 if key not in snap.data:
                     here = within if within is not None and within.graph is base.graph else None
@@ -219,7 +219,8 @@ class Carrying(Events):
             return None
         outputs = knowledge.graph("output_attributes")
         key = node.data
-        if (key[1:] in outputs or key[2:-2] in outputs) and self.calls_module(base):
+        known = self.calls_module(base) or any(k.strip(".[]'\"") in outputs for k in self.partly(base))
+        if (key[1:] in outputs or key[2:-2] in outputs) and known:
             _, state = self.state_here(base, None)
             return Carry(state, base, sites)
         if base not in base.graph.unpacked and key[1:-1].isdigit():

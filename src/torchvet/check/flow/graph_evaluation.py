@@ -98,7 +98,7 @@ class Evaluations(Marks):
         for event in self.events(graph):
             if contradict(event.guards, guards):
                 continue
-            if node in event.reached:
+            if node in event.reached or (event.consumes and event.loop is node.loop):
                 return False
             # a frozen network inside a training loop: its result is a target
             if nest and nest[0] in nest_of(event.loop) and not self.lies_in(eval_pos, nest[0].pos):

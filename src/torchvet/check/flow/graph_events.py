@@ -23,7 +23,10 @@ SHORT = 30
 class Event:
     """Backward runs on `nodes`, in `loop` of the function; `keeps`: the graph is retained."""
 
-    __slots__ = ("accs", "evidence", "guards", "keeps", "level", "loop", "nodes", "outer", "partial", "pos", "reached")
+    __slots__ = (
+        "accs", "consumes", "evidence", "guards", "keeps", "level", "loop", "nodes", "outer", "partial", "pos",
+        "reached",
+    )  # fmt: skip
 
     def __init__(self, pos: int, nodes: list[Node], loop: Loop | None, guards: Guards, keeps: bool) -> None:
         self.pos = pos
@@ -31,6 +34,8 @@ class Event:
         self.loop = loop
         self.guards = guards
         self.keeps = keeps
+        self.consumes = False
+        """A learner that adapts itself (meta-learning)."""
         self.outer: Event | None = None
         """The caller's event that this one is seen from inside a callee."""
         self.level = SURE
@@ -84,7 +89,9 @@ class Events(Modules):
         out = [Event(b.pos, [b.node], b.loop, b.guards, b.keeps) for b in graph.backwards]
         for node in graph.calls.values():
             if node.kind == "call" and node.data.method in knowledge.graph("consuming_methods") and node.data.arguments:
-                out.append(Event(node.pos, [node.data.arguments[0]], node.loop, node.guards, True))
+                consumed = Event(node.pos, [node.data.arguments[0]], node.loop, node.guards, True)
+                consumed.consumes = True
+                out.append(consumed)
                 continue
             handed = self.handed_to_backward(node)
             if handed:

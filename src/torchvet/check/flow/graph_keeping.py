@@ -84,8 +84,8 @@ class Keeping(Evaluations):
         loops, outlives = self.growth(store)
         if not loops and not (outlives and self.is_repeated(graph, store)):
             return None
-        found = self.carry(store.value, (), loops[0] if loops else None)
-        if found is None or not self.counts(store.acc, found, loops, graph, store.guards) or self.is_off(found):
+        found, loops = self.carried_through(store.value, (), loops)
+        if found is None or not self.counts(store.acc, found, loops, graph) or self.is_off(found):
             return None
         k = Kept(
             store.how,
@@ -100,16 +100,24 @@ class Keeping(Evaluations):
         k.plain = is_plain(store.value)
         return k
 
-    def counts(self, acc: Node, found: Carry, loops: list[Loop], graph: Graph, guards: Any) -> bool:
+    def carried_through(
+        self, value: Node, sites: tuple[Node, ...], loops: list[Loop]
+    ) -> tuple[Carry | None, list[Loop]]:
+        """Whether a value carries a graph, and the loops in each turn of which it is made and its place grows."""
+        found = self.carry(value, sites)
+        if found is None or not loops:
+            return found, loops
+        made = [lo for lo in loops if self.is_made_in(found, lo, value)]
+        if not made:
+            return None, []
+        return self.carry(value, sites, made[0]), made
+
+    def counts(self, acc: Node, found: Carry, loops: list[Loop], graph: Graph) -> bool:
         """Is a kept value a fault: not used by a later backward, kept over more than one step."""
-        if any(acc in e.accs for e in self.events(graph)) or (
-            loops and not self.is_made_in(found, loops[0], acc.data.value)
-        ):
-            return False
-        if loops and self.is_micro(loops, graph):
+        if any(acc in e.accs for e in self.events(graph)):
             return False
         if found.state == FREED:
-            return True
+            return not loops or not self.is_micro(loops, graph)
         if self.in_evaluation(found):
             return not self.fate(acc).trained
         if loops and any(self.steps_in(loop, graph, found.way) for loop in loops):
@@ -130,12 +138,16 @@ class Keeping(Evaluations):
             node = node.inputs[0]
         if node.kind in ("param", "free"):
             return False
+        if found.sites and node in self.structure(loop.iterated) and any(f.is_generator for f, _ in self.targets(node)):
+            return True  # the generator makes one in each turn
         return loop in nest_of(node.loop) or node.kind in ("phi", "join", "acc", "snap")
 
     def comes_from_outside(self, value: Node) -> bool:
         """Is a value an element of what the function was given?"""
         root = value
         while root.kind in ("elem", "iter", "op", "join", "phi") and root.inputs:
+            if root.kind == "elem" and root.data[0] == ".":
+                return False  # an attribute that is written elsewhere
             root = root.inputs[0]
         return root.kind == "param" and root.data != root.graph.self_name
 
@@ -187,6 +199,8 @@ class Keeping(Evaluations):
                     inside = set(nest_of(root.loop))
                     loops.update(lo for lo in nest if lo not in inside)
                 elif root.kind in ("param", "free"):
+                    if self.is_bounded(node):
+                        return [], False
                     if kind == "elem" or not carried:
                         outer = True
                         loops.update(nest)
@@ -204,6 +218,14 @@ class Keeping(Evaluations):
         if outer and len(kept) < len([lo for lo in nest if lo in loops]):
             outer = False
         return kept, outer
+
+    def is_bounded(self, place: Node) -> bool:
+        """Is an attribute a container that drops its oldest elements?"""
+        base = place.inputs[0]
+        if base.kind != "param" or place.kind != "elem":
+            return False
+        found = [n for cls in self.classes(base)[:2] for n in self.heap(cls, place.data)]
+        return any(n.kind == "box" and n.data.bounded for n in found)
 
     def gives_state(self, node: Node) -> bool:
         """Does a call return something that an object keeps: a tensor or list out of its attributes?"""
@@ -343,12 +365,12 @@ class Keeping(Evaluations):
                 loops, outlives = self.life_of(self.holder(at, sites), node) if sites else (loops, outlives)
             if not loops and not (outlives and self.is_repeated(graph, None)):
                 continue
-            found = self.carry(value, sites, loops[0] if loops else None)
-            if found is None or self.is_off(found) or (loops and not self.is_made_in(found, loops[0], value)):
+            found, loops = self.carried_through(value, sites, loops)
+            if found is None or self.is_off(found):
                 continue
             if self.is_module(value) or self.is_module(found.root):
                 continue
-            if nest and self.is_micro(loops or nest, graph):
+            if found.state == FREED and nest and self.is_micro(loops or nest, graph):
                 continue
             if found.state != FREED:
                 evaluating = self.in_evaluation(found)

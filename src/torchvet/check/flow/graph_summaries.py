@@ -508,10 +508,14 @@ class Summaries:
             found = self.targets(base) if len(sites) < DEEPEST else []
             for f, _ in found:
                 graph = self.graph(f)
-                for r in graph.returns or [y for y, _ in graph.yields]:
+                if f.is_generator:
+                    out += [(y, (*sites, base)) for y, _ in graph.yields if y is not NOTHING] if key == "[*]" else []
+                    continue
+                for r in graph.returns:
                     self.collect(r, key, (*sites, base), depth, out, whole)
             if not found:
-                out.append((self.opaque(base, key, whole), sites))
+                field = self.field_of(base, key)
+                out.append((field or self.opaque(base, key, whole), sites))
         elif kind == "param":
             if sites and any(f is base.graph.function for f, _ in self.targets(sites[-1])):
                 self.collect(
@@ -526,6 +530,9 @@ class Summaries:
                 for n, _ in self.passed(base):
                     self.collect(n, key, (), depth + 1, out, whole)
         elif kind == "object":
+            field = self.field_of(base, key)
+            if field is not None:
+                out.append((field, sites))
             if key[0] == "." and not isinstance(base.data, str):
                 for n in self.heap(base.data, key):
                     if n is NOTHING:
@@ -545,6 +552,42 @@ class Summaries:
             for n in self.bound(base):
                 self.collect(n, key, (), depth + 1, out, whole)
             out.append((self.opaque(base, key, whole), sites))
+
+    def field_of(self, base: Node, key: str) -> Node | None:
+        """A field of a record made by a call: of a NamedTuple or dataclass, or of what `namedtuple` gave."""
+        call = base.graph.makers.get(base) if base.kind == "object" else base.data
+        if call is None or key[0] not in ".[":
+            return None
+        names = self.fields(base, call)
+        name = (
+            key[1:]
+            if key[0] == "."
+            else names[int(key[1:-1])]
+            if key[1:-1].isdigit() and names[int(key[1:-1]) :]
+            else ""
+        )
+        if name not in names:
+            return None
+        found: Node | None = call.keywords.get(name)
+        if found is None and names.index(name) < len(call.arguments):
+            found = call.arguments[names.index(name)]
+        return found
+
+    def fields(self, base: Node, call: Call) -> list[str]:
+        if base.kind == "object":
+            if isinstance(base.data, str) or self.program.method(base.data, "__init__"):
+                return []
+            return [s[2][2] for s in base.data.block if s[0] == "ann" and s[2][0] == "name"]
+        if call.callee.kind != "free" or not call.callee.data[:1].isupper():
+            return []
+        for n in self.bound(call.callee):
+            if n.kind == "call" and n.data.external == "collections.namedtuple" and len(n.data.expr[3]) > 1:
+                names = n.data.expr[3][1]
+                if names[0] == "const" and isinstance(names[2], str):
+                    return names[2].replace(",", " ").split()
+                if names[0] in ("list", "tuple"):
+                    return [str(x[2]) for x in names[2] if x[0] == "const"]
+        return []
 
     def stored(self, base: Node, key: str, sites: Sites, out: list[tuple[Node, Sites]]) -> None:
         """What was put into a container, as far as the key allows."""

@@ -185,8 +185,8 @@ class Graph:
 
     __slots__ = (
         "attributes", "backwards", "bindings", "calls", "contents", "elements", "evals", "free", "function", "loops",
-        "module_uses", "nested", "nodes", "params", "removed", "returns", "self_name", "steps", "stores", "switches",
-        "unpacked", "yields",
+        "makers", "module_uses", "nested", "nodes", "params", "removed", "returns", "self_name", "steps", "stores",
+        "switches", "unpacked", "yields",
     )  # fmt: skip
 
     def __init__(self, function: Function) -> None:
@@ -203,6 +203,8 @@ class Graph:
         """What is yielded, and the gradient mode at that place."""
         self.backwards: list[Backward] = []
         self.stores: list[Store] = []
+        self.makers: dict[Node, Call] = {}
+        """How objects were made."""
         self.calls: dict[int, Node] = {}
         """Call nodes by position."""
         self.steps: list[tuple[int, Loop | None]] = []

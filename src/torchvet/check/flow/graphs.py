@@ -30,7 +30,7 @@ STATE = re.compile(
     r"|\bself\.\w+ ?[-+*]=\s|\bself\.\w+\.(?:\w+_)\(|\bself\.\w+\[[^\n=]*\] = "
 )
 """A method that may carry state from call to call."""
-TRAINING = (".backward(", "training_step(", "manual_backward(")
+TRAINING = (".backward(", "training_step(", "manual_backward(", "autograd.grad(")
 EVALUATING = (".eval(",)
 
 
@@ -105,7 +105,7 @@ class Graphs(Keeping):
     def gives_graph(self, f: Function, known: dict[int, Function]) -> bool:
         """Does a function return something that its own backward goes over, or that such a function gave it?"""
         text = self.text(f)
-        trains = ".backward(" in text or "training_step(" in text or id(f) in self._training
+        trains = any(w in text for w in TRAINING) or id(f) in self._training
         if "return " not in text or (not trains and ".eval(" not in text):
             return False
         graph = self.graph(f)

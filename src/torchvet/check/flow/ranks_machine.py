@@ -384,6 +384,8 @@ def special(v: Value | None) -> bool:
         return False
     if v[0] == "packed":
         return any(special(x) for x in v[1]) or any(special(x) for _, x in v[2])
+    if v[0] == "dict":
+        return any(special(x) for _, x in v[1])
     return (v[0] in ("closure", "wrapped", "raw", "func", "inst") and (v[0] != "inst" or bool(v[2]))) or varies(v)
 
 

@@ -512,7 +512,7 @@ class Origins:
         scope = self.scope(frame)
         out: list[Origin] = []
         for x in self.program.entities(f, scope):
-            if x[0] in ("func", "method") and not x[1].is_generator:
+            if x[0] in ("func", "method") and not yields(x[1], self.program):
                 out += self.returned(x[1], Frame(x[1], e, frame))
             else:
                 return [Origin(e, frame)]
@@ -533,11 +533,15 @@ class Origins:
         return None
 
 
+def yields(f: Function, program: Program) -> bool:
+    """Is it a generator? That is known once the body is lowered."""
+    program.body(f)
+    return f.is_generator
+
+
 def functions_naming(program: Program, module: Module, names: set[str]) -> Iterator[Function]:
     """Functions (nested ones too, and the module's own code) on whose lines one of the names stands."""
-    return functions_on(
-        program, module, [i for i, x in enumerate(program.lines(module.path), 1) if any(n in x for n in names)]
-    )
+    return functions_on(program, module, sorted({row for n in names for row in program.lines_with(module.path, n)}))
 
 
 def functions_on(program: Program, module: Module, rows: list[int]) -> Iterator[Function]:

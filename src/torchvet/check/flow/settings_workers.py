@@ -6,7 +6,7 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_numbers import AT_MOST, CPUS
-from .settings_origins import Frame, functions_naming, is_self
+from .settings_origins import Frame, functions_naming, functions_on, is_self
 from .wrapping_device import device_kind
 from .wrapping_process import tests_around
 
@@ -188,10 +188,9 @@ class Workers:
                     if s[0] == "for" and any(callee_name(c) == "append" for c in calls_in(s[4])):
                         for found in self.held_in(s, f):
                             out.setdefault((module.path, found.pos), found)
-            lists = {
-                line for line in self.program.lines(module.path) if "list(" in line or ("[" in line and " for " in line)
-            }
-            for f in functions_naming(self.program, module, lists) if lists else ():
+            lines = enumerate(self.program.lines(module.path), 1)
+            rows = [i for i, line in lines if "list(" in line or ("[" in line and " for " in line)]
+            for f in functions_on(self.program, module, rows):
                 for e in self.program.expressions(f):
                     whole = self.held_whole(e, f)
                     if whole is not None:

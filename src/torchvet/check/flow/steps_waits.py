@@ -145,8 +145,12 @@ class Waits:
         )
 
     def names_device(self, module: Module) -> bool:
+        words = knowledge.graph("device_words")
         text = self.program.text(module.path) or ""
-        return any(word in text for word in knowledge.graph("device_words"))
+        if not any(word in text for word in words):
+            return False
+        code = (line for line in self.program.lines(module.path) if not line.lstrip().startswith("#"))
+        return any(word in line for line in code for word in words)
 
     def is_complete(self, f: Function) -> bool:
         """Is the program that trains here in sight: module code, or a function that something calls?"""

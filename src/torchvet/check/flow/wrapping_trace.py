@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import walk_expr
 from ..program.program import callee_name
-from .settings_origins import Frame, Origins
+from .settings_origins import Frame, Origins, yields
 from .wrapping_calls import KnownCalls
 from .wrapping_device import device_kind
 from .wrapping_models import (
@@ -388,7 +388,7 @@ class Trace(KnownCalls):
         f: Function,
     ) -> Values:
         """Runs a project function with the values that the call passes."""
-        if target in self._stack or len(self._stack) >= DEPTH or target.is_generator:
+        if target in self._stack or len(self._stack) >= DEPTH:
             self.escape(arguments, keywords, e, f)
             return ()
         holds = isinstance(me, Instance) and any(
@@ -401,6 +401,9 @@ class Trace(KnownCalls):
                 return self.given_back(target, e, arguments, keywords, f)
             if not self.relevance.of(target):
                 return self.given_back(target, e, arguments, keywords, f)
+        if yields(target, self.program):
+            self.escape(arguments, keywords, e, f)
+            return ()
         inner: dict[str, Values] = {}
         params = [p for p in target.params if p[1] == "pos"]
         if target.is_method and params:

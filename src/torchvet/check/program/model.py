@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .program import Program
+
     Expr = tuple[Any, ...]
     Stmt = tuple[Any, ...]
     Block = tuple[Stmt, ...]
@@ -121,6 +123,9 @@ class Function:
 
     @property
     def is_generator(self) -> bool:
+        """Holds a `yield`. A body that was left out is lowered when its text may hold one."""
+        if self._body is None and self.module.program is not None:
+            self.module.program.lower_if(self, "yield")
         return bool(self.flags & GENERATOR)
 
     @property
@@ -180,12 +185,14 @@ class Module:
     """A parsed module. `names` maps each module-level name to what binds it last: ("def", Function),
     ("class", Class), ("import", dotted), ("from", dotted module, name, level) or ("value", statement)."""
 
-    __slots__ = ("_classes", "_functions", "block", "classes", "functions", "names", "path", "stars", "words")
+    __slots__ = ("_classes", "_functions", "block", "classes", "functions", "names", "path", "program", "stars",
+                 "words")  # fmt: skip
 
     def __init__(self, path: str, block: Block, words: frozenset[str]) -> None:
         self.path = path
         self.block = block
         self.words = words
+        self.program: Program | None = None
         self._functions: dict[int, Function] = {}
         self._classes: dict[int, Class] = {}
         self.functions: dict[str, Function] = {}

@@ -72,6 +72,7 @@ class Program:
     # ------------------------------------------------------------------------------------------------ modules
     def add(self, path: str, block: Block, words: frozenset[str] = NOTHING) -> Module:
         module = self.modules[path] = Module(path, block, words)
+        module.program = self
         return module
 
     def module(self, path: str) -> Module | None:
@@ -204,6 +205,12 @@ class Program:
                 pass  # the module itself parsed: lines out of step (a form feed, a lone \r) stay unknown
         body: Block = function._body
         return body
+
+    def lower_if(self, function: Function, word: str) -> None:
+        """Lower a body that was left out, if its text holds a word."""
+        lines = self.lines(function.module.path)[function.first_line - 1 : function.end_line]
+        if any(word in line for line in lines):
+            self.body(function)
 
     def main(self, module: Module) -> Function:
         """The module-level code as a function named `<module>`."""
