@@ -75,4 +75,5 @@ TABLES = {
  'device_words': ('"mps', '"npu', '"xpu', "'mps", "'npu", "'xpu", 'Accelerator', 'accelerator', 'cuda', 'deepspeed', 'fabric', '_lightning', 'from lightning', 'import lightning', 'torch.mps', 'torch.npu', 'torch.xpu', 'torch_npu'),
  'moving_methods': ('append', 'cuda', 'format', 'get', 'items', 'join', 'keys', 'next', 'pop', 'split', 'to', 'values'),
  'forwardless_packages': ('builtins', 'collections', 'copy', 'itertools', 'numpy', 'random', 'time', 'torch.distributed', 'tqdm'),
+ 'parameter_iterators': ('named_parameters', 'parameters'),
 }

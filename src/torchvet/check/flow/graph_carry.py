@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_events import Event, Events
-from .graph_summaries import CALLED, DEEPEST, FUEL
+from .graph_library import CALLED, FUEL
+from .graph_summaries import DEEPEST
 from .graph_values import (
     ALIVE,
     FREED,
@@ -72,8 +73,9 @@ class Carrying(Events):
         if sites:
             events = events + self.site_events(node.graph, sites[-1])
         proof, state = self.proven_by(events, node, within, sites)
-        if not proof and not sites and node.graph is self.home and node in self.goes_back(node.graph):
-            proof, state = self.proven_by(self.events(node.graph), node, within, sites)
+        home = self.home
+        if not proof and not sites and home is not None and node.graph is home and node in self.goes_back(home):
+            proof, state = self.proven_by(self.events(home), node, within, sites)
         return proof, state
 
     def proven_by(self, events: list[Event], node: Node, within: Loop | None, sites: Sites) -> tuple[bool, int]:

@@ -381,10 +381,11 @@ class Keeping(Evaluations):
                     continue
             elif at is not None and any(at.acc in e.accs for e in self.events(at.graph)):
                 continue
-            expr = self.handed(node, found, value, sites)
+            handed = self.handed(node)
+            expr = handed[0] if handed else None
             name = self.text_at(graph, node.data.expr[2])
             k = Kept("meter", graph.function, node.pos, name, self.text_at(graph, expr), found, expr)
-            k.plain = expr is not None
+            k.plain = handed is not None and is_plain(handed[1])
             k.evaluation = self.in_evaluation(found)
             if at is not None:
                 k.store_at = (at.graph.function.module, at.pos)
@@ -423,15 +424,12 @@ class Keeping(Evaluations):
             return nest, True
         return [], False
 
-    def handed(self, node: Node, found: Carry, value: Node, sites: tuple[Node, ...]) -> Expr | None:
+    def handed(self, node: Node) -> tuple[Expr, Node] | None:
         """Which argument of a call brings the value: the one that carries a graph, when there is just one."""
         call = node.data
-        carrying = [
-            e
-            for e, n in zip(call.expr[3], call.arguments)
-            if e[0] != "star" and self.carry(n, callers=False) is not None
-        ]
-        carrying += [v for k, v in call.expr[4] if k and self.carry(call.keywords[k], callers=False) is not None]
+        given = [(e, n) for e, n in zip(call.expr[3], call.arguments) if e[0] != "star"]
+        given += [(v, call.keywords[k]) for k, v in call.expr[4] if k]
+        carrying = [(e, n) for e, n in given if self.carry(n, callers=False) is not None]
         return carrying[0] if len(carrying) == 1 else None
 
     def name_of(self, store: Store) -> str:
@@ -447,7 +445,7 @@ class Keeping(Evaluations):
 
 def is_plain(value: Node) -> bool:
     """Is a value a tensor on every way: no merge with a number, no container."""
-    if value.kind in ("box", "tuple", "snap", "object", "nothing"):
+    if value.kind in ("box", "tuple", "snap", "object", "nothing", "iter"):
         return False
     if value.kind in ("join", "phi"):
         return all(n.kind == "phi" or is_plain(n) for n in value.inputs)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_build import mentions_switch
-from .graph_summaries import DEEPEST, USED, Summaries
+from .graph_library import USED
+from .graph_summaries import DEEPEST, Summaries
 from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Graph, Node
 
 TYPE_CHECKING = False

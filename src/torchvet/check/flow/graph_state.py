@@ -7,8 +7,9 @@ call.
 
 from __future__ import annotations
 
+from ... import knowledge
 from .graph_fate import Fates
-from .graph_values import NOTHING, OFF, Graph, Loop, Node, Store, is_fresh, nest_of
+from .graph_values import NOTHING, OFF, ON, Graph, Loop, Node, Store, is_fresh, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,11 +152,14 @@ class States(Fates):
     def statistics_in(self, f: Function) -> Iterator[Carried]:
         """Running statistics of a module that take the graph of its input with them."""
         owner = f.owner
-        if owner is None or not self.is_module_class(owner) or f.name == "__init__" or self.own_mode(f) == OFF:
+        if owner is None or f.name == "__init__" or self.own_mode(f) == OFF:
             return
         graph = self.graph(f)
         me = graph.params.get(graph.self_name)
         if me is None:
+            return
+        yield from self.averaged_weights(f, graph, owner)
+        if not self.is_module_class(owner):
             return
         inputs = {n for name, n in graph.params.items() if n is not me}
         seen: set[int] = set()
@@ -188,6 +192,30 @@ class States(Fates):
                     seen.add(root.pos >> 44)
                     yield Carried(f, root.pos, f"{graph.self_name}{key}", None)
 
+    def averaged_weights(self, f: Function, graph: Graph, owner: Class) -> Iterator[Carried]:
+        """Moving averages of weights that are made of the parameters themselves, not of their data."""
+        for store in graph.stores:
+            if store.how not in ("add", "inplace") or store.path[:1] != (graph.self_name,) or len(store.path) < 2:
+                continue
+            if self.comes_from_parameters(store.value) and self.mode_at(store.acc) == ON:
+                yield Carried(f, store.pos, "".join(store.path), None)
+
+    def comes_from_parameters(self, value: Node) -> bool:
+        """Is a value computed from what `parameters()` or `named_parameters()` gives?"""
+        stack = [value]
+        seen: set[Node] = set()
+        while stack and len(seen) < STEPS:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node.kind == "call":
+                if node.data.method in knowledge.graph("parameter_iterators"):
+                    return True
+            elif node.kind in ("op", "elem", "iter", "join", "phi", "tuple"):
+                stack += node.inputs
+        return False
+
     def is_average(self, store: Store, cls: Class, key: str) -> bool:
         """Is a running value: a buffer or tensor of the module that is scaled and added to."""
         if store.how == "inplace":
@@ -210,8 +238,6 @@ class States(Fates):
         return False
 
     def buffer_registrars(self) -> frozenset[str]:
-        from ... import knowledge
-
         return knowledge.graph("buffer_registrars")
 
     def gives_input(self, graph: Graph, inputs: set[Node]) -> bool:

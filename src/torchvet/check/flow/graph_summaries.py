@@ -4,16 +4,12 @@ mode a function runs. Everything is answered on demand and remembered; functions
 
 from __future__ import annotations
 
-import re
-
-from .graph_build import graph_of
-from .graph_values import NOTHING, OFF, Call, Graph, Node
+from .graph_library import WRITTEN, Library
+from .graph_values import NOTHING, OFF, Call, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..program.model import Class, Expr, Function
+    from ..program.model import Class, Function
     from ..program.program import Program
 
     Sites = tuple[Node, ...]
@@ -59,83 +55,20 @@ ORDINARY = frozenset(
 """Methods that many kinds of objects have: they tell nothing about a class."""
 COMMON = ORDINARY - {"append", "extend", "insert", "update", "forward", "backward", "join", "eval", "train"}
 """Methods that no rule needs to look into when the class of the object is not plain to see."""
-WRITTEN = (
-    r"\b(?:\s*[-+*/]?=(?!=)|\s*\[[^\n]*=|\s*,[^\n()]*=(?!=)|\.(?:append\w*|extend|insert|add|update|setdefault|\w+_)\()"
-)
-CALLED = r"\("
-USED = r"\.\w+\("
-FUEL = 600
-"""Steps of `collect` for one question from outside."""
 
 
-class Summaries:
-    """The graphs of a program's functions and what can be asked about them."""
+class Summaries(Library):
+    """Adds to the graphs what crosses functions."""
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self._graphs: dict[int, Graph] = {}
+        super().__init__(program)
         self._targets: dict[int, list[tuple[Function, Class | None]]] = {}
-        self._texts: dict[int, str] = {}
-        self._users: dict[int, dict[Node, list[Node]]] = {}
         self._classes: dict[int, list[Class]] = {}
-        self._holders: dict[tuple[int, str, str], list[Function]] = {}
         self._busy: set[object] = set()
         self._parts: dict[int, list[tuple[Node, Sites]]] = {}
         self._calls_of: dict[int, list[Node]] = {}
-        self.fuel = 0
-        self.nesting = 0
-
-    def enter(self) -> None:
-        """Each question from outside has its fuel; the questions that it asks share it."""
-        if self.nesting == 0:
-            self.fuel = FUEL
-        self.nesting += 1
 
     # ------------------------------------------------------------------------------------------------------- graphs
-    def graph(self, f: Function) -> Graph:
-        known = self._graphs.get(id(f))
-        if known is None:
-            known = self._graphs[id(f)] = graph_of(self.program, f)
-        return known
-
-    def text(self, f: Function) -> str:
-        """The source of a function."""
-        known = self._texts.get(id(f))
-        if known is None:
-            lines = self.program.lines(f.module.path)
-            known = self._texts[id(f)] = "\n".join(lines[f.first_line - 1 : f.end_line])
-        return known
-
-    def text_at(self, graph: Graph, expr: Expr | None) -> str:
-        """The source text of an expression, when it stands on one line."""
-        if not expr:
-            return ""
-        module = graph.function.module
-        line, column, end_line, end_column = self.program.span(module, expr[1])
-        if line != end_line:
-            return ""
-        return self.program.source_line(module, line)[column - 1 : end_column - 1]
-
-    def users(self, graph: Graph) -> dict[Node, list[Node]]:
-        """Where each node of a graph goes: the reverse of the edges."""
-        known = self._users.get(id(graph))
-        if known is None:
-            known = self._users[id(graph)] = {}
-            for node in graph.nodes:
-                for source in self.sources(node):
-                    known.setdefault(source, []).append(node)
-        return known
-
-    def sources(self, node: Node) -> Iterator[Node]:
-        yield from node.inputs
-        if node.kind == "box":
-            yield from node.data.entries.values()
-        elif node.kind == "snap":
-            yield from node.data.values()
-        elif node.kind == "lambda":
-            yield node.data
-        yield from node.graph.contents.get(node, ()) if node.graph else ()
-
     # -------------------------------------------------------------------------------------------------------- calls
     def targets(self, node: Node) -> list[tuple[Function, Class | None]]:
         """Project functions that a call may run, each with the class of the object it is called on, as far as known."""
@@ -173,6 +106,8 @@ class Summaries:
                 f2 = self.program.method(cls, "__call__") or self.program.method(cls, "forward")
                 if f2:
                     found.append((f2, cls))
+            if not found:
+                found += self.by_shape(callee, call)
         elif call.method and call.receiver is not NOTHING:
             if call.method in COMMON and call.receiver.kind in ("param", "elem", "iter"):
                 return
@@ -188,6 +123,8 @@ class Summaries:
                     f2 = self.program.method(cls, "__call__") or self.program.method(cls, "forward")
                     if f2:
                         found.append((f2, cls))
+                if not found:
+                    found += self.by_shape(attribute, call)
         del found[6:]
 
     def callee(self, node: Node) -> Node:
@@ -305,6 +242,19 @@ class Summaries:
         found = [c for c in classes if all(self.program.method(c, m) is not None for m in used)]
         return found if len(found) == 1 else []
 
+    def by_shape(self, callee: Node, call: Call) -> list[tuple[Function, Class | None]]:
+        """A called parameter or attribute of which nothing is known: the class of the same file that can be called so,
+        takes as many arguments, and has the same name but for case."""
+        name = callee.data if callee.kind == "param" else callee.data[1:] if callee.kind == "elem" else ""
+        module = callee.graph.function.module if name else None
+        for cls in module.classes.values() if module else ():
+            if cls.name.lower() != name.replace("_", "").lower() or cls is callee.graph.function.owner:
+                continue
+            f = cls.methods.get("__call__") or cls.methods.get("forward")
+            if f is not None and len(f.params) - 1 == len(call.expr[3]) and not call.expr[4]:
+                return [(f, cls)]
+        return []
+
     def class_called(self, node: Node) -> list[Class]:
         """The class that a call instantiates when it was passed as a parameter: `Model(...)`."""
         callee = node.data.callee
@@ -397,21 +347,6 @@ class Summaries:
         if f.name != "<module>" and free.data in f.module.names and f.module.names[free.data][0] == "value":
             return self.graph(self.program.main(f.module)).bindings.get(free.data, [])
         return []
-
-    def holders(self, cls: Class, key: str, how: str = "") -> list[Function]:
-        """The methods of a class and its ancestors in whose text an attribute (key ".x") stands; `how`: only those
-        that write it (WRITTEN), call it (CALLED) or call a method of it (USED)."""
-        mark = (id(cls), key, how)
-        known = self._holders.get(mark)
-        if known is None:
-            known = self._holders[mark] = []
-            pattern = re.compile(re.escape(key) + how) if how else None
-            for c in (cls, *self.program.bases(cls)[0]):
-                for method in c.methods.values():
-                    text = self.text(method)
-                    if key in text and method not in known and (pattern is None or pattern.search(text)):
-                        known.append(method)
-        return known
 
     def heap(self, cls: Class, key: str) -> list[Node]:
         """What the methods of a class leave in an attribute (key ".x"), and what they put into it."""

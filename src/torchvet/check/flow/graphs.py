@@ -44,7 +44,6 @@ class Graphs(Keeping):
         self._methods: list[Function] | None = None
         self._training: set[int] = set()
         """Functions that call one which runs backward."""
-        self._own_texts: dict[int, str] = {}
 
     # ------------------------------------------------------------------------------------------------ where to look
     def candidates(self) -> list[Function]:
@@ -89,18 +88,6 @@ class Graphs(Keeping):
                         above.append(caller)
             level = above
         return list(out.values())
-
-    def own_text(self, f: Function) -> str:
-        """The text of a function; of a module, its own code without what it defines."""
-        if f.name != "<module>":
-            return self.text(f)
-        key = id(f)
-        if key not in self._own_texts:
-            lines = list(self.program.lines(f.module.path))
-            for g in f.module.all_functions():
-                lines[g.first_line - 1 : g.end_line] = [""] * (g.end_line - g.first_line + 1)
-            self._own_texts[key] = "\n".join(lines)
-        return self._own_texts[key]
 
     def gives_graph(self, f: Function, known: dict[int, Function]) -> bool:
         """Does a function return something that its own backward goes over, or that such a function gave it?"""

@@ -57,6 +57,8 @@ PASSED = frozenset(
     ]
 )
 """Builtins whose result is as uniform or as local as what they are given."""
+DECIDED_BY = frozenset(("any", "all", "sum", "max", "min", "logical_or", "logical_and", "logical_not", "item", "bool"))
+"""Functions whose result is as much a decision of one rank as what they are given."""
 WORDS = compile(r"[A-Za-z_]\w*")
 
 
@@ -264,6 +266,8 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return leave(f, args, e)
         if kind == "higher_order":
             return args[0] if args and q == "torch.compile" else UNKNOWN
+    if args and is_local(args[0]) and q.rpartition(".")[2] in DECIDED_BY:
+        return args[0]
     if q.startswith("torch.distributed.is_"):
         return TRUE
     if q in ("os.environ.get", "os.getenv") and args and args[0][0] == "const":

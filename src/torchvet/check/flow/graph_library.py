@@ -1,0 +1,114 @@
+"""The graphs of a program's functions and the texts they come from."""
+
+from __future__ import annotations
+
+import re
+
+from .graph_build import graph_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..program.model import Class, Expr, Function
+    from ..program.program import Program
+    from .graph_values import Graph, Node
+
+FUEL = 600
+"""Steps of `Summaries.collect` for one question from outside."""
+WRITTEN = (
+    r"\b(?:\s*[-+*/]?=(?!=)|\s*\[[^\n]*=|\s*,[^\n()]*=(?!=)|\.(?:append\w*|extend|insert|add|update|setdefault|\w+_)\()"
+)
+CALLED = r"\("
+USED = r"\.\w+\("
+
+
+class Library:
+    """Makes the graph of a function when it is first asked for; nothing is computed for functions nobody asks about."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._graphs: dict[int, Graph] = {}
+        self._texts: dict[int, str] = {}
+        self._own_texts: dict[int, str] = {}
+        self._users: dict[int, dict[Node, list[Node]]] = {}
+        self._holders: dict[tuple[int, str, str], list[Function]] = {}
+        self.fuel = 0
+        self.nesting = 0
+
+    def enter(self) -> None:
+        """Each question from outside has its fuel; the questions that it asks share it."""
+        if self.nesting == 0:
+            self.fuel = FUEL
+        self.nesting += 1
+
+    def graph(self, f: Function) -> Graph:
+        known = self._graphs.get(id(f))
+        if known is None:
+            known = self._graphs[id(f)] = graph_of(self.program, f)
+        return known
+
+    def text(self, f: Function) -> str:
+        """The source of a function."""
+        known = self._texts.get(id(f))
+        if known is None:
+            lines = self.program.lines(f.module.path)
+            known = self._texts[id(f)] = "\n".join(lines[f.first_line - 1 : f.end_line])
+        return known
+
+    def text_at(self, graph: Graph, expr: Expr | None) -> str:
+        """The source text of an expression, when it stands on one line."""
+        if not expr:
+            return ""
+        module = graph.function.module
+        line, column, end_line, end_column = self.program.span(module, expr[1])
+        if line != end_line:
+            return ""
+        return self.program.source_line(module, line)[column - 1 : end_column - 1]
+
+    def users(self, graph: Graph) -> dict[Node, list[Node]]:
+        """Where each node of a graph goes: the reverse of the edges."""
+        known = self._users.get(id(graph))
+        if known is None:
+            known = self._users[id(graph)] = {}
+            for node in graph.nodes:
+                for source in self.sources(node):
+                    known.setdefault(source, []).append(node)
+        return known
+
+    def sources(self, node: Node) -> Iterator[Node]:
+        yield from node.inputs
+        if node.kind == "box":
+            yield from node.data.entries.values()
+        elif node.kind == "snap":
+            yield from node.data.values()
+        elif node.kind == "lambda":
+            yield node.data
+        yield from node.graph.contents.get(node, ()) if node.graph else ()
+
+    def holders(self, cls: Class, key: str, how: str = "") -> list[Function]:
+        """The methods of a class and its ancestors in whose text an attribute (key ".x") stands; `how`: only those
+        that write it (WRITTEN), call it (CALLED) or call a method of it (USED)."""
+        mark = (id(cls), key, how)
+        known = self._holders.get(mark)
+        if known is None:
+            known = self._holders[mark] = []
+            pattern = re.compile(re.escape(key) + how) if how else None
+            for c in (cls, *self.program.bases(cls)[0]):
+                for method in c.methods.values():
+                    text = self.text(method)
+                    if key in text and method not in known and (pattern is None or pattern.search(text)):
+                        known.append(method)
+        return known
+
+    def own_text(self, f: Function) -> str:
+        """The text of a function; of a module, its own code without what it defines."""
+        if f.name != "<module>":
+            return self.text(f)
+        key = id(f)
+        if key not in self._own_texts:
+            lines = list(self.program.lines(f.module.path))
+            for g in f.module.all_functions():
+                lines[g.first_line - 1 : g.end_line] = [""] * (g.end_line - g.first_line + 1)
+            self._own_texts[key] = "\n".join(lines)
+        return self._own_texts[key]
