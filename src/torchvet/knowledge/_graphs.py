@@ -76,4 +76,8 @@ TABLES = {
  'moving_methods': ('append', 'cuda', 'format', 'get', 'items', 'join', 'keys', 'next', 'pop', 'split', 'to', 'values'),
  'forwardless_packages': ('builtins', 'collections', 'copy', 'itertools', 'numpy', 'random', 'time', 'torch.distributed', 'tqdm'),
  'parameter_iterators': ('named_parameters', 'parameters'),
+ 'ordinary_methods': ('append', 'backward', 'clear', 'close', 'cpu', 'cuda', 'detach', 'eval', 'extend', 'format', 'forward', 'get', 'insert', 'item', 'items', 'join', 'keys', 'parameters', 'pop', 'read', 'size', 'split', 'state_dict', 'step', 'to', 'train', 'update', 'values', 'write', 'zero_grad'),
+ 'plumbing_methods': ('clear', 'close', 'cpu', 'cuda', 'detach', 'format', 'get', 'item', 'items', 'keys', 'parameters', 'pop', 'read', 'size', 'split', 'state_dict', 'step', 'to', 'values', 'write', 'zero_grad'),
+ 'number_classes': ('Number', 'bool', 'complex', 'float', 'int', 'ndarray', 'np', 'numbers', 'numpy', 'str'),
+ 'tensor_classes': ('Tensor', 'Variable', 'torch'),
 }

@@ -100,21 +100,7 @@ class Calls(Expressions):
         if name in table("bounded_containers"):
             bounded = len(e[3]) > 1 or any(k == "maxlen" and v[:1] + v[2:] != ("const", None) for k, v in e[4])
             return self.node("box", e[1], (), Box("deque", None, bounded))
-        package = name.partition(".")[0]
-        if package in (
-            "numpy",
-            "math",
-            "os",
-            "time",
-            "random",
-            "sklearn",
-            "scipy",
-            "json",
-            "logging",
-            "re",
-            "jax",
-            "tensorflow",
-        ):
+        if name.partition(".")[0] in table("graphless_packages"):
             return NOTHING
         last = name.rpartition(".")[2]
         if last[:1].isupper():
@@ -226,7 +212,7 @@ class Calls(Expressions):
         if name in self.keepers and not self.is_project_method(e):
             others = [] if name.endswith("_as") or name == "to" else [a for a in call.arguments if a.kind != "func"]
             return self.op(pos, name, receiver, *others)
-        if name in ("scale", "scale_loss") and call.arguments and not self.is_project_method(e):
+        if name in self.scalers and call.arguments and not self.is_project_method(e):
             return self.op(pos, name, *call.arguments)
         if name in knowledge.graph("sanitising_methods") and not self.is_project_method(e):
             return NOTHING

@@ -71,6 +71,7 @@ class Expressions:
         self.no_grad = table("no_grad_contexts")
         self.setters = table("grad_mode_setters")
         self.enablers = table("enable_grad_contexts")
+        self.scalers = {n.rpartition(".")[2] for n in table("loss_scalers")}
 
     # ------------------------------------------------------------------------------------------------ making nodes
     def node(self, kind: str, pos: int, inputs: tuple[Node, ...] = (), data: Any = None) -> Node:

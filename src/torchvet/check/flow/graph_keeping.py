@@ -8,6 +8,7 @@ from ... import knowledge
 from ..program.model import span_of
 from .graph_carry import Carry
 from .graph_evaluation import Evaluations
+from .graph_shape import holds_tensors
 from .graph_values import ALIVE, FREED, NOTHING, ON, Graph, Loop, Node, Store, contradict, nest_of
 
 TYPE_CHECKING = False
@@ -97,7 +98,7 @@ class Keeping(Evaluations):
             store.expr,
         )
         k.evaluation = self.in_evaluation(found)
-        k.plain = is_plain(store.value)
+        k.plain = is_plain(store.value) and not holds_tensors(self, store.value)
         return k
 
     def carried_through(
@@ -385,7 +386,7 @@ class Keeping(Evaluations):
             expr = handed[0] if handed else None
             name = self.text_at(graph, node.data.expr[2])
             k = Kept("meter", graph.function, node.pos, name, self.text_at(graph, expr), found, expr)
-            k.plain = handed is not None and is_plain(handed[1])
+            k.plain = handed is not None and is_plain(handed[1]) and not holds_tensors(self, handed[1])
             k.evaluation = self.in_evaluation(found)
             if at is not None:
                 k.store_at = (at.graph.function.module, at.pos)

@@ -4,6 +4,7 @@ mode a function runs. Everything is answered on demand and remembered; functions
 
 from __future__ import annotations
 
+from ... import knowledge
 from .graph_library import WRITTEN, Library
 from .graph_values import NOTHING, OFF, Call, Node
 
@@ -18,43 +19,6 @@ DEEPEST = 5
 """Calls into calls followed for one question."""
 MOST_CALLERS = 8
 MOST_PARTS = 48
-ORDINARY = frozenset(
-    [
-        "append",
-        "extend",
-        "insert",
-        "update",
-        "items",
-        "values",
-        "keys",
-        "get",
-        "pop",
-        "clear",
-        "to",
-        "cuda",
-        "cpu",
-        "train",
-        "eval",
-        "parameters",
-        "state_dict",
-        "backward",
-        "step",
-        "zero_grad",
-        "detach",
-        "item",
-        "size",
-        "format",
-        "join",
-        "split",
-        "write",
-        "read",
-        "close",
-        "forward",
-    ]
-)
-"""Methods that many kinds of objects have: they tell nothing about a class."""
-COMMON = ORDINARY - {"append", "extend", "insert", "update", "forward", "backward", "join", "eval", "train"}
-"""Methods that no rule needs to look into when the class of the object is not plain to see."""
 
 
 class Summaries(Library):
@@ -109,7 +73,7 @@ class Summaries(Library):
             if not found:
                 found += self.by_shape(callee, call)
         elif call.method and call.receiver is not NOTHING:
-            if call.method in COMMON and call.receiver.kind in ("param", "elem", "iter"):
+            if call.method in knowledge.graph("plumbing_methods") and call.receiver.kind in ("param", "elem", "iter"):
                 return
             for cls in self.classes(call.receiver):
                 f2 = self.program.method(cls, call.method)
@@ -235,7 +199,7 @@ class Summaries(Library):
     def by_methods(self, node: Node) -> list[Class]:
         """The one class of the module that has every method called on a value of which nothing else is known."""
         used = {n.data.method for n in node.graph.calls.values() if n.kind == "call" and n.data.receiver is node}
-        used -= ORDINARY
+        used -= knowledge.graph("ordinary_methods")
         if not used:
             return []
         classes = node.graph.function.module.classes.values()

@@ -49,7 +49,9 @@ def check(project: Project) -> Iterator[Finding]:
             message,
             function=kept.function,
             severity=ERROR if kept.alive else WARNING,
-            help=Text("add {value}", "改为累加 {value}", value=project.graphs.detached_text(kept)),
+            help=Text("add {value}", "改为累加 {value}", value=project.graphs.detached_text(kept))
+            if kept.plain
+            else Text("add its tensors detached", "累加 detach 之后的张量"),
             notes=[note_at(project, *kept.source, why)] if kept.source else (),
             fix=Fix(Text("detach what is added", "累加前先 detach"), edits) if edits else None,
         )

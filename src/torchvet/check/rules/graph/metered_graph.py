@@ -51,7 +51,9 @@ def check(project: Project) -> Iterator[Finding]:
             message,
             function=kept.function,
             severity=ERROR if kept.alive else WARNING,
-            help=Text("pass {value}", "改为传入 {value}", value=project.graphs.detached_text(kept)),
+            help=Text("pass {value}", "改为传入 {value}", value=project.graphs.detached_text(kept))
+            if kept.plain
+            else Text("pass its tensors detached", "传入 detach 之后的张量"),
             notes=notes,
             fix=Fix(Text("detach the argument", "先 detach 参数"), edits) if edits else None,
         )

@@ -52,7 +52,9 @@ def check(project: Project) -> Iterator[Finding]:
             message,
             function=kept.function,
             severity=ERROR if kept.alive else WARNING,
-            help=Text("store {value}", "改为存放 {value}", value=project.graphs.detached_text(kept)),
+            help=Text("store {value}", "改为存放 {value}", value=project.graphs.detached_text(kept))
+            if kept.plain
+            else Text("store its tensors detached", "存放 detach 之后的张量"),
             notes=[note_at(project, *kept.source, why)] if kept.source else (),
             fix=Fix(Text("detach what is stored", "存放前先 detach"), edits) if edits else None,
         )
