@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..config import Options
-    from ..program.model import Function
+    from ..program.model import Function, Module
     from ..program.program import Program
 
 CALLER_LEVELS = 2
@@ -51,6 +51,12 @@ class Ranks:
                         found[d.key] = d
             self._found = sorted(found.values(), key=lambda d: (d.module.path, d.pos, d.guard[1]))
         return self._found
+
+    def wrong_sources(self) -> list[tuple[Module, int, Function, str, str]]:
+        """(module, pos, function, collective, rank as written): a rank counted inside a group where one of the world is
+        expected."""
+        self.divergences()
+        return [self.machine.wrong_sources[k] for k in sorted(self.machine.wrong_sources)]
 
     def confirmed(self, function: Function) -> list[Divergence]:
         """The divergences of a function that its callers do not make up for."""

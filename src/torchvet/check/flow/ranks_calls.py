@@ -278,6 +278,11 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
         return ("partial", args[0], tuple(args[1:]), tuple(keywords.items()))
     if base is None:
         last = q.rpartition(".")[2]
+        if last in ("tqdm", "trange"):
+            return ("bar", args[0] if args else UNKNOWN, keywords.get("disable", UNKNOWN))
+        if q == "torch.utils.data.DataLoader":
+            held = [keywords.get("dataset", args[0] if args else UNKNOWN), keywords.get("sampler", UNKNOWN)]
+            return ("loader", *held, keywords.get("batch_sampler", UNKNOWN))
         if last[:1].isupper():
             if q.startswith("torch.nn."):
                 return ("extinst", q, ranks_models.made_module(q, args))
@@ -357,10 +362,14 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
         return ranks_models.tested(args[0], args[1])
     if name == "isinstance" and len(args) == 2:
         return ranks_models.instance_of(args[0], args[1])
+    if name == "set":
+        return ("set", f.machine.origin(f, e, "set"))
+    if args and args[0][0] == "set" and name in ("list", "tuple", "iter", "enumerate", "reversed"):
+        return args[0]
     if name == "range":
         if any(depends_on_rank(a) for a in args) and len(args) > 1:
             return ("local", ("share", f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))
-        return next((a for a in args if varies(a)), UNKNOWN)
+        return next((a for a in args if varies(a)), ("range", args[0]) if len(args) == 1 else UNKNOWN)
     if name in PASSED and args:
         v = args[0]
         if name in ("len", "sum", "max", "min", "any", "all", "next"):

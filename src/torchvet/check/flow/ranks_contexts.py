@@ -44,6 +44,8 @@ def enter(f: Frame, context: Expr, pos: int) -> tuple[Value, Items, Items, bool]
         if row is not None and row.kind == "first_context":
             args, keywords, _ = ranks_calls.arguments(f, context)
             before, after = first_context(f, row, args, keywords, context)
+        elif row is not None and row.kind == "join_context":
+            f.in_join = True
         elif q == "contextlib.suppress":
             mild = True
         elif callee[0] == "func" and "contextmanager" in callee[1].decorator_names():

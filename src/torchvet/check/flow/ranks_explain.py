@@ -19,6 +19,8 @@ DECIDERS = (Text("one rank", "某个 rank"), Text("another rank", "另一个 ran
 
 
 def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
+    if d.kind == "trips":
+        return uneven(d)
     found = responsible(d)
     if found is None:
         return None
@@ -139,6 +141,22 @@ def step_of(node: Node, d: Difference) -> tuple[Op, Any] | None:
         item, _, _, chain = d.loop.data
         found = first_op(item[3] if item[0] == "loop" else item[2])
     return (found, chain) if found is not None else None
+
+
+def uneven(d: Difference) -> Divergence | None:
+    """A loop that turns differently on each rank, with collectives in its turns."""
+    item, trace, _, _ = d.node.data
+    leaf = next((x for x in leaves(item[2]) if x[0] in ("local", "rank")), None)
+    step = first_op(item[3])
+    if leaf is None or step is None:
+        return None
+    out = Divergence("trips", step, (trace.module, item[5], item[2]))
+    out.module, out.pos = trace.module, item[5] & ~0xFFFFFFFF | 0xFFF
+    out.why, out.origin = (leaf[2] if leaf[0] == "local" else "share"), leaf[3]
+    out.runner, out.leaver = DECIDERS
+    out.rows = [(DECIDERS[0], listed([step.name])), (DECIDERS[1], listed([]))]
+    out.sure, out.severity, out.confidence = False, WARNING, LIKELY
+    return out
 
 
 def responsible(d: Difference) -> tuple[Node, str] | None:

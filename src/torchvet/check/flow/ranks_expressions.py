@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import children, dotted
-from . import ranks_calls, ranks_models, ranks_tables
+from . import ranks_calls, ranks_loops, ranks_models, ranks_tables
 from .ranks_values import (
     REDUCED,
     UNKNOWN,
@@ -105,7 +105,10 @@ def attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
         if name == "module":
             return base[2]  # type: ignore[no-any-return]
         return ("bound", base, name)
-    if kind in ("list", "dict", "tuple", "const", "group"):
+    if kind == "bar" and name == "n" and varies(base[2]):
+        # a progress bar that is disabled counts nothing
+        return op("sel", base[2], const(0), f.sym(e[1], "n"))
+    if kind in ("list", "dict", "tuple", "const", "group", "bar", "loader", "set"):
         return ("bound", base, name)
     if base == REDUCED:
         return REDUCED
@@ -308,8 +311,18 @@ def of_bool(f: Frame, e: Expr) -> Value:
 def of_cmp(f: Frame, e: Expr) -> Value:
     operands = [evaluate(f, x) for x in e[3]]
     if len(e[2]) == 1:
+        note_comparison(f, e, operands)
         return combined(f, e[2][0], operands[0], operands[1], e)
     return op("and", *[combined(f, o, operands[i], operands[i + 1], e) for i, o in enumerate(e[2])])
+
+
+def note_comparison(f: Frame, e: Expr, operands: list[Value]) -> None:
+    """`dist.get_rank(group) == src`: the name holds a rank counted inside that group."""
+    for one, other in ((0, 1), (1, 0)):
+        leaf = operands[one]
+        name = dotted(e[3][other])
+        if leaf[0] == "rank" and isinstance(leaf[1], tuple) and leaf[1][0] == "group" and name is not None:
+            f.machine.compared.add((id(f.function), name, leaf[1][1]))
 
 
 def of_ifexp(f: Frame, e: Expr) -> Value:
@@ -365,7 +378,7 @@ def of_comp(f: Frame, e: Expr) -> Value:
     body = tuple(f.items)
     f.items, f.env = items, env
     if body:
-        f.items.append(("loop", e[1], iterated if varies(iterated) else UNKNOWN, body, (), e[1]))
+        f.items.append(("loop", e[1], ranks_loops.trip(f, iterated, e[1]), body, (), e[1]))
     return UNKNOWN
 
 

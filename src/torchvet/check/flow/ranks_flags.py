@@ -1,7 +1,9 @@
-"""Flags that one rank sets by itself: a field written under a rank test (`if trainer.is_main: trainer.should_stop = True`)
+"""Flags that one rank sets by itself: a field written under a rank test (`if trainer.is_main: trainer.should_stop =
+True`)
 or in a signal handler, and read where all ranks decide.
 
-A field counts only when nothing ever agrees on it: no assignment holds a reduced or broadcast value, and no line that names
+A field counts only when nothing ever agrees on it: no assignment holds a reduced or broadcast value, and no line
+that names
 it communicates.
 """
 
@@ -29,7 +31,8 @@ class Flags:
         self._known: dict[Any, Value | None] = {}
 
     def value(self, module: Module, name: str) -> Value | None:
-        """What is known of a field beyond its assignments in the class: a value that depends on the rank or on this rank's
+        """What is known of a field beyond its assignments in the class: a value that depends on the rank or on this
+        rank's
         own signals, or None."""
         from posixpath import dirname
 

@@ -9,7 +9,7 @@ unknown, and once more when a turn leaves something behind that depends on the r
 from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
-from . import ranks_contexts, ranks_expressions
+from . import ranks_contexts, ranks_expressions, ranks_loops
 from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, op, parts, truth, varies
 
 TYPE_CHECKING = False
@@ -33,7 +33,8 @@ class Frame:
     a nested function was defined."""
 
     __slots__ = (
-        "breaks", "decided", "declared", "dots", "env", "function", "items", "machine", "module", "outer", "path",
+        "breaks", "decided", "declared", "dots", "env", "function", "in_join", "items", "machine", "module", "outer",
+        "path",
         "receiver",
         "returns", "scope", "trace",
     )  # fmt: skip
@@ -54,6 +55,7 @@ class Frame:
         self.declared: set[str] = set()
         self.decided = 0
         self.dots = False
+        self.in_join = False
 
     def put(self, name: str, value: Value) -> None:
         """What a name or a dotted name holds from here on."""
@@ -173,7 +175,7 @@ class Frame:
 
     def do_for(self, s: Stmt) -> bool:
         iterated = self.eval(s[3])
-        trip = iterated if varies(iterated) else UNKNOWN
+        trip = ranks_loops.trip(self, iterated, s[1])
         element = self.machine.element(self, iterated, s)
         body = self.turn(s[4], s[2], element, s[1])
         other, _, _ = self.nested(s[5])
@@ -234,12 +236,18 @@ class Frame:
         other, _, _ = self.nested(s[4])
         if body or other:
             self.items.append(("while", TRUE, body, other, s[1], s[2][1]))
+        test = self.machine.pure_test(self, s[2])
+        if test is not None:
+            # a loop that turns as often as the rank wants leaves what it changes different on every rank
+            for name in {n for st in walk_block(s[3]) for n in assigned(st)}:
+                self.env[name] = op("sel", test, self.sym(s[1], (name, 1)), self.sym(s[1], (name, 2)))
         endless = s[2][0] == "const" and bool(s[2][2])
         return not endless or any(st[0] == "break" for st in walk_block(s[3]))
 
     def do_with(self, s: Stmt) -> bool:
         posts: list[Items] = []
         swallows = False
+        joined = self.in_join
         for context, target in s[2]:
             value, before, after, mild = ranks_contexts.enter(self, context, s[1])
             self.items.extend(before)
@@ -248,8 +256,11 @@ class Frame:
             if target is not None:
                 self.assign(target, value, s[1])
         if not any(posts) and not swallows:
-            return self.block(s[3])
+            alive = self.block(s[3])
+            self.in_join = joined
+            return alive
         body, alive, env = self.nested(s[3])
+        self.in_join = joined
         self.env = env
         final: Items = tuple(i for post in reversed(posts) for i in post)
         handlers = (((), s[1], True),) if swallows else ()

@@ -10,11 +10,11 @@ parameter of a function nobody was seen to call) are answered from all assignmen
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import Function, walk_block
+from ..program.model import Function, Module, walk_block
 from . import ranks_contexts, ranks_expressions
 from .ranks_frames import Frame
 from .ranks_names import DEEPEST, Names
-from .ranks_values import NONE, REDUCED, UNKNOWN, const, leader_test, op, varies
+from .ranks_values import NONE, REDUCED, UNKNOWN, const, depends_on_rank, leader_test, op, varies
 from .traces import Trace
 
 TYPE_CHECKING = False
@@ -42,6 +42,9 @@ class Machine(Names):
     def __init__(self, program: Program, suspects: Suspects) -> None:
         super().__init__(program, suspects)
         self.at = 0
+        self.shares: dict[int, Any] = {}
+        self.compared: set[tuple[int, str, Any]] = set()
+        self.wrong_sources: dict[tuple[str, int], tuple[Module, int, Function, str, str]] = {}
         self.met: set[tuple[int, int]] = set()
         self.frames = 0
         self.over_budget: set[str] = set()
@@ -55,6 +58,13 @@ class Machine(Names):
 
     def machine(self) -> Machine:
         return self
+
+    def pure_test(self, f: Frame, e: Expr) -> Value | None:
+        """The test of a loop when it depends on the rank."""
+        items, f.items = f.items, []
+        v = f.eval(e)
+        f.items = items
+        return v if depends_on_rank(v) else None
 
     # ------------------------------------------------------------------------------------------------ traces
     def root(self, function: Function, receiver: Value | None = None) -> Trace:

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
 DEEPEST = 40
 FUNCTION_KINDS = frozenset(
-    ("func", "closure", "class", "inst", "extinst", "wrapped", "group", "partial", "packed", "graph")
-)
+    (
+        "func", "closure", "class", "inst", "extinst", "wrapped", "group", "partial", "packed", "graph", "loader",
+        "bar",
+        "set",
+    )
+)  # fmt: skip
 
 
 class Names:
@@ -215,7 +219,9 @@ class Names:
         """A frame for questions outside of any flow: names are the joins of their assignments."""
         f = self._pure.get(id(function))
         if f is None:
-            f = self._pure[id(function)] = PureFrame(self.machine(), function, Trace(function, function.module), {}, None)
+            f = self._pure[id(function)] = PureFrame(
+                self.machine(), function, Trace(function, function.module), {}, None
+            )
             if function.is_method:
                 f.receiver = self.own(function)
         return f
@@ -465,6 +471,10 @@ class Names:
 
     def element(self, f: Frame, iterated: Value, s: Any) -> Value:
         """What a loop variable stands for."""
+        if iterated[0] == "bar":
+            return self.element(f, iterated[1], s)
+        if iterated[0] == "range":
+            return ("sym", ("index", iterated[1]))
         if iterated[0] in ("list", "tuple") and iterated[1]:
             first = iterated[1][0]
             if all(x == first for x in iterated[1]):

@@ -12,6 +12,7 @@ from .ranks_values import (
     UNKNOWN,
     const,
     is_local,
+    leaves,
     op,
     truth,
     varies,
@@ -171,6 +172,10 @@ def collective(
         return UNKNOWN
     group = "world" if row.kind in ("group_create", "init") else group_of(f, row, args, keywords, e)
     name = row.last
+    check_source(f, name, group, args, keywords, e)
+    made_of = args[0] if args else keywords.get("ranks", NONE)
+    if row.kind == "group_create" and name == "new_group" and varies(made_of):
+        return group_of_own(f, row, made_of, e, sure and switched)
     f.items.append(("op", Op(name, name, group, f.module, e[1], row, sure and switched, row.family)))
     if row.kind == "group_create":
         return made_group(f, row, args, keywords, e)
@@ -193,6 +198,41 @@ def collective(
         if whole is not None:
             f.assign(e[3][0], REDUCED, e[1])
     return REDUCED
+
+
+def group_of_own(f: Frame, row: Row, ranks: Value, e: Expr, sure: bool) -> Value:
+    """`new_group` with another list on each rank: as many groups as there are lists, each waiting for all ranks."""
+    leaf = next(iter(leaves(ranks)))
+    test = op("==", leaf, const(0)) if leaf[0] == "rank" else leaf
+    mine, theirs = (
+        Op(row.last, f"{row.last}:{n}", "world", f.module, e[1], row, sure, row.family) for n in ("mine", "theirs")
+    )
+    f.items.append(("if", test, (("op", mine),), (("op", theirs),), e[1], e[1]))
+    return ("group", ("made", f.module.path, e[1]))
+
+
+SOURCES = {"broadcast": 1, "broadcast_object_list": 1, "reduce": 1}
+"""Position of the source or destination rank."""
+
+
+def check_source(f: Frame, name: str, group: Any, args: list[Value], keywords: dict[str, Value], e: Expr) -> None:
+    """`src` and `dst` are ranks of the world, also with `group=`: notes a rank that was counted inside the group."""
+    at = SOURCES.get(name)
+    if at is None or group == "world" or "group_src" in keywords or "group_dst" in keywords:
+        return
+    written = next((x for k, x in e[4] if k in ("src", "dst")), e[3][at] if at < len(e[3]) else None)
+    if written is None:
+        return
+    v = next((keywords[k] for k in ("src", "dst") if k in keywords), args[at] if at < len(args) else UNKNOWN)
+    own = ("sym", ("size", group))
+    wrong = v == ("rank", ("group", group), True, v[-1]) or v == ("sym", ("index", own))
+    named = dotted(written)
+    wrong = wrong or (named is not None and (id(f.function), named, group) in f.machine.compared)
+    if isinstance(group, tuple) and group[0] == "ranks" and v[0] == "const" and isinstance(v[1], int):
+        wrong = wrong or v[1] not in group[1]
+    if wrong:
+        text = named or str(v[1])
+        f.machine.wrong_sources[f.module.path, e[1]] = (f.module, e[1], f.function, name, text)
 
 
 def from_leader(v: Value) -> Value:

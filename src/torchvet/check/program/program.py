@@ -354,7 +354,9 @@ class Program:
             for line in self.lines(path):
                 starts.append(total)
                 total += len(line) + 1
-            self._starts[path] = ("\n".join(self.lines(path)), starts)
+            text = self.text(path) or ""
+            plain = "\r" not in text and "\f" not in text
+            self._starts[path] = (text if plain else "\n".join(self.lines(path)), starts)
         text, starts = self._starts[path]
         out: list[int] = []
         at = text.find(word)

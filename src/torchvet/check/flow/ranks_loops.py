@@ -1,0 +1,66 @@
+"""How often a loop turns on each rank: the same everywhere unless it runs over this rank's own share or over a set.
+
+`files[rank::world]` and `range(rank, n, world)` give shares of different length when the number is no multiple; a
+dataset or a
+sampler that iterates over such a share hands it on to its loader. A DistributedSampler pads, so its loops are even.
+The order
+of a set of strings differs between processes (PYTHONHASHSEED).
+"""
+
+from __future__ import annotations
+
+from ..program.model import expressions_of, walk_block
+from .ranks_values import UNKNOWN, leaves, varies
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..program.model import Class
+    from .ranks_frames import Frame
+    from .ranks_values import Value
+
+
+def trip(f: Frame, iterated: Value, pos: int) -> Value:
+    """What decides how a loop over a value turns; `UNKNOWN`: the same on every rank."""
+    if f.in_join:
+        return UNKNOWN
+    kind = iterated[0]
+    if varies(iterated):
+        return iterated
+    if kind == "set":
+        return ("local", ("set", f.module.path, pos), "set", iterated[1])
+    if kind == "bar":
+        return trip(f, iterated[1], pos)
+    if kind == "loader":
+        for part in iterated[1:]:
+            share = trip(f, part, pos)
+            if share != UNKNOWN:
+                return share
+        return UNKNOWN
+    if kind == "inst":
+        origin = share_of(f, iterated[1])
+        if origin is not None:
+            return ("local", ("share", f.module.path, pos), "share", origin)
+    return UNKNOWN
+
+
+def share_of(f: Frame, cls: Class) -> Any:
+    """Where a class of the project iterates over this rank's share, or None."""
+    machine = f.machine
+    known = machine.shares
+    if id(cls) not in known:
+        known[id(cls)] = None
+        method = machine.program.method(cls, "__iter__")
+        if method is not None:
+            frame = machine.pure_frame(method)
+            for s in walk_block(machine.program.body(method)):
+                if s[0] not in ("for", "while", "return"):
+                    continue
+                for e in expressions_of(s)[:1]:
+                    v = machine.pure(frame, e)
+                    found = next((x for x in leaves(v) if x[0] == "local" and x[2] == "share"), None)
+                    if found is not None:
+                        known[id(cls)] = found[3]
+                        return found[3]
+    return known[id(cls)]
