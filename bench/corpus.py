@@ -4,12 +4,17 @@
     python bench/corpus.py                        all packages; writes its section of RESULTS.md
     python bench/corpus.py flair timm             these only
     python bench/corpus.py --source DIR ...       folders of your own
+    python bench/corpus.py --root DIR             every reviewed package and repository that is unpacked below DIR
+    python bench/corpus.py --root DIR flair dgl   these of them; a repository answers to its name without the owner
+    python bench/corpus.py --select graph,loader  only these rules or families
     python bench/corpus.py --unread               show only findings that nobody has read, with the lines around them
     python bench/corpus.py --rule accumulated-graph
 
 bench/corpus_reviewed.yaml holds one entry for each error and warning that was read: package, rule, path, the text of
 the line, whether it is true, and why. An entry fits when package, rule, path and text are the same, so it survives
 moved lines. Packages are downloaded with pip into a cache folder (TORCHVET_BENCH_CACHE) and neither installed nor run.
+Repositories (owner/name, with the commit that was read) are not downloaded: check them out below one folder and name
+it with --root. A repository's folder is owner+name, owner__name, gh_name, owner/name or name.
 """
 
 from __future__ import annotations
@@ -30,9 +35,10 @@ REVIEWED = ROOT / "bench" / "corpus_reviewed.yaml"
 Key = tuple[str, str, str, str]
 
 
-def check(folder: Path) -> tuple[list[dict], float, int]:
+def check(folder: Path, select: str | None = None) -> tuple[list[dict], float, int]:
     """(findings, seconds, exit code) of one package."""
-    command = [*torchvet(), "check", "--no-cache", "--isolated", "--output-format", "json", "."]
+    chosen = ["--select", select] if select else []
+    command = [*torchvet(), "check", "--no-cache", "--isolated", *chosen, "--output-format", "json", "."]
     start = time.perf_counter()
     r = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
     seconds = time.perf_counter() - start
@@ -46,6 +52,25 @@ def check(folder: Path) -> tuple[list[dict], float, int]:
 def reviewed() -> dict[Key, dict]:
     rows = yaml.safe_load(REVIEWED.read_text("utf-8")) or [] if REVIEWED.exists() else []
     return {(r["package"], r["rule"], r["path"], r["text"].strip()): r for r in rows}
+
+
+def below(root: Path, names: list[str]) -> list[tuple[str, Path]]:
+    """(package or owner/name, folder) of each reviewed code base that lies below `root`; `names` narrow it down."""
+    packages = list(dict.fromkeys([p.partition("==")[0] for p in PINS] + [key[0] for key in reviewed()]))
+    found = []
+    for package in packages:
+        owner, _, name = package.rpartition("/")
+        if names and package not in names and (not owner or name not in names):
+            continue
+        places = [f"{owner}+{name}", f"{owner}__{name}", f"gh_{name}"] if owner else [name]
+        if owner and name not in packages:  # else the folder of the package, or one inside it
+            places += [f"{owner}/{name}", name]
+        folder = next((root / p for p in places if (root / p).is_dir()), None)
+        if folder is None:
+            print(f"corpus: {package} is not below {root}", file=sys.stderr)
+        else:
+            found.append((package, folder.resolve()))
+    return found
 
 
 def excerpt(folder: Path, finding: dict, around: int) -> str:
@@ -66,6 +91,10 @@ def line_of(folder: Path, finding: dict) -> str:
         return ""
 
 
+def precision(right: int, wrong: int) -> str:
+    return f"{100 * right / (right + wrong):.0f} %" if right + wrong else "-"
+
+
 def show(name: str, folder: Path, finding: dict, said: dict | None, around: int) -> None:
     verdict = "NOT READ" if said is None else "true" if said["true"] else "FALSE"
     rule = f"{finding['severity']}[{finding['name']}] ({finding['confidence']})"
@@ -79,6 +108,8 @@ def show(name: str, folder: Path, finding: dict, said: dict | None, around: int)
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, action="append", default=[], help="a folder in place of a package")
+    parser.add_argument("--root", type=Path, help="a folder with code bases that are unpacked already")
+    parser.add_argument("--select", help="rules or families to run, as for torchvet check; default: all")
     parser.add_argument("--rule", help="show only this rule (name or code)")
     parser.add_argument("--unread", action="store_true", help="show only what nobody has read")
     parser.add_argument("--false", action="store_true", help="show only what was read and is false")
@@ -90,7 +121,9 @@ def main() -> int:
     parser.add_argument("package", nargs="*", help="names of pinned packages; default: all")
     args = parser.parse_args()
     targets: list[tuple[str, Path]] = [(f.resolve().name, f.resolve()) for f in args.source]
-    if not targets or args.package:
+    if args.root:
+        targets += below(args.root, args.package)
+    elif not targets or args.package:
         pins = [p for p in PINS if not args.package or p.partition("==")[0] in args.package]
         if args.package and len(pins) < len(args.package):
             parser.error(f"pinned are: {', '.join(p.partition('==')[0] for p in PINS)}")
@@ -107,7 +140,7 @@ def main() -> int:
     total: collections.Counter = collections.Counter()
     entries = []
     for name, folder in targets:
-        findings, seconds, code = check(folder)
+        findings, seconds, code = check(folder, args.select)
         counts: collections.Counter = collections.Counter()
         for f in findings:
             if f["severity"] == "note":
@@ -138,16 +171,19 @@ def main() -> int:
     if args.entries:
         print(yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=120))
         return 0
-    lines += ["", "| rule | true | false | not read | notes |", "|---" * 5 + "|"]
+    lines += ["", "| rule | true | false | precision | not read | notes |", "|---" * 6 + "|"]
     for rule, c in sorted(rules.items()):
-        lines.append(f"| {rule} | {c['true']} | {c['false']} | {c['not read']} | {c['note']} |")
+        right = precision(c["true"], c["false"])
+        lines.append(f"| {rule} | {c['true']} | {c['false']} | {right} | {c['not read']} | {c['note']} |")
     read = total["true"] + total["false"]
-    share = f"{100 * total['false'] / read:.0f} %" if read else "-"
+    right = precision(total["true"], total["false"])
     names = {name for name, _ in targets}
-    stale = [k for k in known if k[0] in names and k not in used]
+    # rules that did not run have no findings: nothing can be said about their entries
+    stale = [k for k in known if not args.select and k[0] in names and k not in used]
     lines += [
         "",
-        f"- errors and warnings read: {read}, false: {total['false']} ({share}); not read: {total['not read']}",
+        f"- errors and warnings read: {read}, true: {total['true']}, false: {total['false']}, precision: {right}; "
+        f"not read: {total['not read']}",
         f"- entries that fit no finding any more: {len(stale)}",
         f"- runs that did not end with 0 or 1: {total['bad exit']}",
     ]
@@ -155,7 +191,7 @@ def main() -> int:
     print("\n" + text)
     for key in stale:
         print(f"stale entry: {' '.join(key)}")
-    if not (args.source or args.package or args.rule):
+    if not (args.source or args.root or args.package or args.rule or args.select):
         about = "Released packages, as pinned in bench/packages.py; verdicts: bench/corpus_reviewed.yaml."
         write("corpus", f"## Real packages\n\n{about}\n\n{text}")
     return 0

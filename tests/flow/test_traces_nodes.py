@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from torchvet.check.flow.ranks_values import LEADER, OTHER, UNKNOWN, const, op
-from torchvet.check.flow.traces import Op, Table, Trace, Walker, conditions, contains, keys_in, prune
+from torchvet.check.flow.traces import Op, Table, Trace, Walker, prune
 from torchvet.check.flow.traces_compare import Comparison
+from torchvet.check.flow.traces_questions import conditions, contains, keys_in
 from torchvet.check.program.model import Module
 
 MODULE = Module("m.py", (), frozenset())

@@ -401,8 +401,8 @@ class Builder(Calls):
             if name == "isinstance" and len(test[3]) > 1:
                 subject = test[3][0]
                 text = {x[-1] for x in walk_expr(test[3][1]) if x[0] in ("name", "attr")}
-                if (text & {"Tensor", "Variable"} and not truth) or (
-                    text <= {"int", "float", "str", "bool", "np", "ndarray", "Number", "numbers", "complex"} and truth
+                if (text & knowledge.graph("tensor_classes") and not truth) or (
+                    text <= knowledge.graph("number_classes") and truth
                 ):
                     plain = True
             elif name == "hasattr" and len(test[3]) > 1 and test[3][1][0] == "const":
@@ -445,6 +445,7 @@ class Builder(Calls):
             entry = head.names.get(name, NOTHING)
             phis[name] = Node(self.graph, "phi", s[1], (entry,), loop, INHERIT, outer)
             head.names[name] = phis[name]
+            self.graph.carried[phis[name]] = name
         for root in roots | names:
             head.fields.pop(root, None)
         exits = head.copy()

@@ -205,6 +205,8 @@ class Calls(Expressions):
             return NOTHING
         if name[-1:] == "_" and name[:-1] in self.keepers:
             return self.inplace_call(e, call)
+        if name == "requires_grad_" and any(a[0] == "const" and a[2] is False for a in e[3]):
+            self.graph.frozen.add(receiver)
         if name in ("requires_grad_", "zero_", "fill_", "cuda", "to", "cpu"):
             return receiver
         if name in knowledge.graph("second_result_methods"):

@@ -244,6 +244,8 @@ class Carrying(Events):
             keys = self.partly(node)
             return self._carry(node.graph.elements[(id(node), keys[0])], sites, within)
         call = node.data
+        if node.graph.frozen and self.callee(node) in node.graph.frozen:
+            return self.any_of([(n, sites) for n in call.arguments], within)
         name = (call.external or "").rpartition(".")[2] or call.method
         found = self.targets(node)
         if found:

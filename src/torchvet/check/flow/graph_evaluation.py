@@ -59,7 +59,7 @@ class Evaluations(Marks):
 
     def unguarded_in(self, f: Function) -> Iterator[Unguarded]:
         graph = self.graph(f)
-        if not graph.evals or self.wants_gradients(f):
+        if not graph.evals or f.name == "__init__" or self.wants_gradients(f):
             return
         for node in sorted(graph.calls.values(), key=lambda n: n.pos):
             if node.kind != "call" or not node.data.evals or node.mode not in (INHERIT, ON):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_modules import Modules
+from .graph_summaries import MOST_FILES
 from .graph_values import NOTHING, OFF, Graph, Loop, Node, nest_of
 
 TYPE_CHECKING = False
@@ -202,7 +203,7 @@ class Events(Modules):
         if not graph.returns or f.name == "<module>" or not self.returns_matter(graph):
             return out
         names = tuple(n + "(" for n in self.trainers()[0])
-        for call in self.calls_of(f)[:6]:
+        for call in self.calls_of(f, 2 * MOST_FILES)[:6]:
             text = self.text(call.graph.function)
             if "backward" not in text and not any(n in text for n in names):
                 continue

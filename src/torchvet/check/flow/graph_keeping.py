@@ -25,6 +25,10 @@ STORES = re.compile(
 )
 
 
+LONGEST = 44
+"""Characters of a place's name in a message."""
+
+
 class Kept:
     """A place that keeps a value with its graph.
 
@@ -166,15 +170,25 @@ class Keeping(Evaluations):
         outer = False
         seen: set[Node] = set()
         carried = store.how in ("add", "inplace", "cat")
+        # a sum under a local name grows only by what that name carries over
+        local = store.path[0] if store.how in ("add", "cat") and len(store.path) == 1 else ""
         stack: list[tuple[Node, int]] = [(store.place, 0)]
         while stack:
             node, depth = stack.pop()
+            kind = node.kind
             if node in seen or depth > 12:
                 continue
             seen.add(node)
-            kind = node.kind
+            if (
+                local
+                and kind not in ("phi", "join", "acc", "op", "box")
+                and not (kind == "free" and node.data == local)
+            ):
+                continue
             if kind == "phi":
                 if carried:
+                    if store.path and node.graph.carried.get(node) != store.path[0]:
+                        continue
                     loops.add(node.data)
                     stack.append((node.inputs[0], depth + 1))
                     stack += [(n, depth + 1) for n in node.inputs[1:] if n.kind == "box"]
@@ -265,10 +279,10 @@ class Keeping(Evaluations):
     def is_micro(self, loops: list[Loop], graph: Graph) -> bool:
         """Gradient accumulation: the optimizer steps outside the loop, so that the sum lives for one step."""
         outermost = loops[-1]
-        if any(outermost in nest_of(loop) for _, loop in graph.steps):
+        if not graph.steps or any(outermost in nest_of(loop) for _, loop in graph.steps):
             return False
-        around = outermost.parent
-        return around is not None and any(around in nest_of(loop) for _, loop in graph.steps)
+        inside = [n for n in graph.calls.values() if n.kind == "call" and outermost in nest_of(n.loop)]
+        return not any(".step(" in self.text(f) for n in inside for f, _ in self.targets(n))
 
     def steps_in(self, loop: Loop, graph: Graph, way: Guards = ()) -> bool:
         """Does backward or an optimizer step run in each turn of a loop, here or in what it calls?"""
@@ -384,7 +398,7 @@ class Keeping(Evaluations):
                 continue
             handed = self.handed(node)
             expr = handed[0] if handed else None
-            name = self.text_at(graph, node.data.expr[2])
+            name = self.text_at(graph, node.data.expr[2])[-LONGEST:]
             k = Kept("meter", graph.function, node.pos, name, self.text_at(graph, expr), found, expr)
             k.plain = handed is not None and is_plain(handed[1]) and not holds_tensors(self, handed[1])
             k.evaluation = self.in_evaluation(found)
@@ -434,14 +448,16 @@ class Keeping(Evaluations):
         return carrying[0] if len(carrying) == 1 else None
 
     def name_of(self, store: Store) -> str:
-        if store.path:
-            name = store.path[0]
-            for part in store.path[1:]:
-                name += part
-            return name
+        """The place as the user wrote it; "" for a comprehension."""
+        if store.how == "comp":
+            return ""
         graph = store.graph
         line = span_of(store.pos)[0]
-        return self.program.source_line(graph.function.module, line).strip().partition("(")[0][:40]
+        text = self.program.source_line(graph.function.module, line).strip()
+        name = "".join(store.path) or text.partition("(")[0]
+        if '"' in text and "'" in name:
+            name = name.replace("'", '"')
+        return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
 def is_plain(value: Node) -> bool:

@@ -36,14 +36,14 @@ class Marks(States):
 
     # ------------------------------------------------------------------------------------------------------- retained
     def retained_in(self, f: Function) -> Iterator[Mark]:
-        """Backward calls that keep the graph although nothing runs over it again."""
+        """Backward calls of training steps that keep the graph although nothing runs over it again."""
         graph = self.graph(f)
         for back in graph.backwards:
             if not back.keeps or back.via not in knowledge.graph("backward_methods"):
                 continue
             if back.creates:
                 yield Mark("create_graph", f, back.pos, "create_graph")
-            elif not self.is_used_again(f, back):
+            elif graph.steps and not self.is_used_again(f, back):
                 yield Mark("retain_graph", f, back.pos, "retain_graph")
 
     def is_used_again(self, f: Function, back: Backward) -> bool:

@@ -12,8 +12,8 @@ LEVELS = 6
 
 
 def holds_tensors(flow: Summaries, value: Node, depth: int = 0) -> bool:
-    """Whether a value is seen to be more than one tensor: a container, something read by a string key or by an attribute
-    that no tensor has, the result of a project function that gives such a thing."""
+    """Whether a value is seen to be more than one tensor: a container, something read by a string key or by an
+    attribute that no tensor has, the result of a project function that gives such a thing."""
     if depth > LEVELS:
         return False
     kind = value.kind

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DEEPEST = 5
 """Calls into calls followed for one question."""
 MOST_CALLERS = 8
+MOST_FILES = 12
 MOST_PARTS = 48
 
 
@@ -30,7 +31,7 @@ class Summaries(Library):
         self._classes: dict[int, list[Class]] = {}
         self._busy: set[object] = set()
         self._parts: dict[int, list[tuple[Node, Sites]]] = {}
-        self._calls_of: dict[int, list[Node]] = {}
+        self._calls_of: dict[tuple[int, int], list[Node]] = {}
 
     # ------------------------------------------------------------------------------------------------------- graphs
     # -------------------------------------------------------------------------------------------------------- calls
@@ -184,7 +185,7 @@ class Summaries(Library):
                     if not out and depth < 3:
                         for n, _ in self.passed(node):
                             out += self.classes(n, depth + 1)
-                    if not out and not self.calls_of(graph.function):
+                    if not out and not self.calls_of(graph.function, MOST_FILES):
                         out += self.by_methods(node)
             elif node.kind == "op" and node.data in ("copy", "enter"):
                 for n in node.inputs:
@@ -272,26 +273,27 @@ class Summaries(Library):
     def passed(self, param: Node) -> list[tuple[Node, Node]]:
         """[(argument, call)] that the callers in the project pass for a parameter."""
         out = []
-        for call in self.calls_of(param.graph.function):
+        for call in self.calls_of(param.graph.function, MOST_FILES):
             found = self.argument(call, param.graph.function, param.data)
             if found is not NOTHING:
                 out.append((found, call))
         return out
 
-    def calls_of(self, f: Function) -> list[Node]:
-        """The call nodes in the project that may run a function."""
-        known = self._calls_of.get(id(f))
+    def calls_of(self, f: Function, most: int = 0) -> list[Node]:
+        """The call nodes in the project that may run a function; with `most`, none where the name is called in more
+        files than that (what such callers pass says little, and finding them costs much)."""
+        known = self._calls_of.get((id(f), most))
         if known is not None:
             return known
         out: list[Node] = []
-        for caller, expr in self.program.callers(f)[: 2 * MOST_CALLERS]:
+        for caller, expr in self.program.callers(f, most)[: 2 * MOST_CALLERS]:
             if caller is f:
                 continue
             node = self.graph(caller).calls.get(expr[1])
             if node is not None and node not in out:
                 out.append(node)
-        self._calls_of[id(f)] = out[:MOST_CALLERS]
-        return self._calls_of[id(f)]
+        self._calls_of[(id(f), most)] = out[:MOST_CALLERS]
+        return out[:MOST_CALLERS]
 
     # -------------------------------------------------------------------------------------------------------- values
     def bound(self, free: Node) -> list[Node]:

@@ -184,9 +184,9 @@ class Graph:
     """The value flow of one function."""
 
     __slots__ = (
-        "attributes", "backwards", "bindings", "calls", "contents", "elements", "evals", "free", "function", "loops",
-        "makers", "module_uses", "nested", "nodes", "params", "removed", "returns", "self_name", "steps", "stores",
-        "switches", "unpacked", "yields",
+        "attributes", "backwards", "bindings", "calls", "carried", "contents", "elements", "evals", "free", "frozen",
+        "function", "loops", "makers", "module_uses", "nested", "nodes", "params", "removed", "returns", "self_name",
+        "steps", "stores", "switches", "unpacked", "yields",
     )  # fmt: skip
 
     def __init__(self, function: Function) -> None:
@@ -203,6 +203,10 @@ class Graph:
         """What is yielded, and the gradient mode at that place."""
         self.backwards: list[Backward] = []
         self.stores: list[Store] = []
+        self.frozen: set[Node] = set()
+        """Modules whose parameters are told to need no gradients."""
+        self.carried: dict[Node, str] = {}
+        """The name that a `phi` carries over the turns of a loop."""
         self.makers: dict[Node, Call] = {}
         """How objects were made."""
         self.calls: dict[int, Node] = {}

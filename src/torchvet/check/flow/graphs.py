@@ -82,7 +82,7 @@ class Graphs(Keeping):
             for f in level:
                 if f.name == "<module>" or not self.gives_graph(f, out):
                     continue
-                for caller, _ in self.program.callers(f)[:8]:
+                for caller, _ in self.program.callers(f, 24)[:8]:
                     if id(caller) not in out:
                         out[id(caller)] = caller
                         above.append(caller)

@@ -14,8 +14,10 @@ from .ranks_explain import divergence
 from .ranks_machine import Machine
 from .ranks_suspects import Suspects
 from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, leaves, varies
-from .traces import Op, Table, Trace, Walker, every
+from .traces import Op, Table, Trace, Walker
 from .traces_compare import Comparison
+from .traces_items import every
+from .traces_questions import swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +68,9 @@ class Ranks:
         out = self.of(function)
         if not out:
             return out
-        return self.survivors(out, function, CALLER_LEVELS, {id(function)})
+        own = [d for d in out if d.why == "exception"]  # of this function's handlers, whoever calls it
+        rest = [d for d in out if d.why != "exception"]
+        return own + (self.survivors(rest, function, CALLER_LEVELS, {id(function)}) if rest else [])
 
     def survivors(self, found: list[Divergence], function: Function, levels: int, seen: set[int]) -> list[Divergence]:
         callers = []
@@ -126,6 +130,11 @@ class Ranks:
                 pairs.append((LEADER, NODE_LEADER, "world"))
         for axis in axes - {"world", "local", "node"}:
             pairs.append((Place("first", {axis: 0}), Place("other", {axis: 1}), axis))
+        for key, how in caught_in(trace):
+            if how == "ended":
+                pairs.append((LEADER.decided(key, True), OTHER.decided(key, False), "world"))
+            else:
+                pairs.append((ONE.decided(key, True), ANOTHER.decided(key, False), "world"))
         for key in decisions:
             # two ranks that differ in nothing but how their own data turned out
             pairs.append((ONE.decided(key, True), ANOTHER.decided(key, False), "world"))
@@ -167,6 +176,17 @@ def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any]]:
             elif item[0] == "call" and item[1].guarded:
                 stack.append(item[1])
     return out, list(decisions)
+
+
+def caught_in(trace: Trace) -> list[tuple[Any, str]]:
+    """(key, how) of the handlers of a function that can take one rank elsewhere."""
+    out: list[tuple[Any, str]] = []
+    for item in every(trace.items):
+        if item[0] == "try" and len(out) < 4:
+            how = swallowing(item)
+            if how:
+                out.append((("caught", trace.module.path, item[5]), how))
+    return out
 
 
 class Takes:

@@ -21,6 +21,7 @@ from .ranks_values import (
     parts,
     varies,
 )
+from .traces import nameless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ PASSED = frozenset(
     ]
 )
 """Builtins whose result is as uniform or as local as what they are given."""
+STABLE = ("is_", "has_", "use_", "should_use")
+"""Questions about the program that have one answer, however often they are asked."""
 DECIDED_BY = frozenset(("any", "all", "sum", "max", "min", "logical_or", "logical_and", "logical_not", "item", "bool"))
 """Functions whose result is as much a decision of one rank as what they are given."""
 WORDS = compile(r"[A-Za-z_]\w*")
@@ -75,7 +78,31 @@ def call(f: Frame, e: Expr) -> Value:
     if not whole:
         args = [*args, UNKNOWN]
     result = dispatch(f, callee, args, keywords, e)
-    return ranks_models.follows(f, callee, args, e) if result == UNKNOWN else result
+    if result == UNKNOWN:
+        if callee[0] in ("sym", "bound", "ext", "extinst"):
+            perhaps_called(f, [*args, *keywords.values()], e)
+        result = ranks_models.follows(f, callee, args, e)
+    question = not e[3] and not e[4] and func[0] in ("name", "attr") and func[-1].startswith(STABLE)
+    if question and nameless(result) and not varies(result):
+        return ("sym", ("stable", dotted(func)))
+    return result
+
+
+def perhaps_called(f: Frame, args: list[Value], e: Expr) -> None:
+    """A function that is handed to something unknown may run there: its collectives count as not decided."""
+    for a in args:
+        if a[0] in ("closure", "func") and (a[0] == "closure" or f.machine.suspects.matters(a[1])):
+            outer, f.items = f.items, []
+            unknown = [UNKNOWN] * 3
+            if a[0] == "func":
+                project(f, a[1], a[2], unknown, {}, e, a[1].name)
+            else:
+                f.machine.run_closure(f, a, unknown, {}, e)
+            items = tuple(f.items)
+            f.items = outer
+            if items:
+                inner = ("if", f.sym(e[1], "perhaps"), items, (), e[1], e[1])
+                f.items.append(("if", f.sym(e[1], "called"), (inner,), (), e[1], e[1]))
 
 
 def arguments(f: Frame, e: Expr) -> tuple[list[Value], dict[str, Value], bool]:

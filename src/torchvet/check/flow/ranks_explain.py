@@ -5,8 +5,10 @@ from __future__ import annotations
 from ...findings import LIKELY, POSSIBLE, WARNING, Text
 from .ranks_divergence import Divergence
 from .ranks_values import leaves, varies
-from .traces import Op, conditions, contains, every, first_op, keys_in
+from .traces import Op
 from .traces_compare import Difference, steps_from
+from .traces_items import every
+from .traces_questions import conditions, contains, first_op, keys_in, ops_of, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         return None
     mark, taken = found
     item, trace, chain, _ = mark.data
+    if item[0] == "try":
+        return caught(d, mark)
     guard = item[1]
     pos = item[5] if item[0] in ("if", "while") else item[-1]
     node = d.node
@@ -60,6 +64,11 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
             out.module, out.pos = trace.module, pos
     elif kind == "exit":
         out.exit = exit_of(item, taken)
+    if out.exit is not None and kind != "leaves":
+        for later in ops_of(trace.items):
+            made = later.row is not None and later.row.kind == "init" and later.module is trace.module
+            if made and later.pos > out.exit:
+                return None  # who left before the group was made is not in it
     if out.subject == "state" and guard[:2] == ("op", "or") and any(not varies(x) for x in guard[2:]):
         return None  # `is_main or sharded`: whoever wrote it knows when every rank has to take part
     ranks = [x for x in leaves(guard) if x[0] == "rank"]
@@ -150,6 +159,8 @@ def uneven(d: Difference) -> Divergence | None:
     step = first_op(item[3])
     if leaf is None or step is None:
         return None
+    if leaf[2] == "set" and step.row is not None and step.row.result == "none":
+        return None  # a barrier has no order among its like
     out = Divergence("trips", step, (trace.module, item[5], item[2]))
     out.module, out.pos = trace.module, item[5] & ~0xFFFFFFFF | 0xFFF
     out.why, out.origin = (leaf[2] if leaf[0] == "local" else "share"), leaf[3]
@@ -159,12 +170,46 @@ def uneven(d: Difference) -> Divergence | None:
     return out
 
 
+def caught(d: Difference, mark: Node) -> Divergence | None:
+    """An exception that one rank alone meets, and a handler that keeps it from the others' collectives."""
+    item, trace, _, _ = mark.data
+    how = swallowing(item)
+    step = step_of(d.node, d)
+    if step is None or not how:
+        return None
+    op, calls = step
+    handler = next((h for h in item[2] if h[0] and not h[2]), None)
+    if handler is None:
+        return None
+    if how == "ended" and any(m.key == mark.key for m in d.marks[1 if d.marks[0] and mark in d.marks[0] else 0]):
+        return None  # every rank runs this iterator
+    key = ("caught", trace.module.path, item[5])
+    guard = ("local", key, "exception", (trace.module.path, handler[1], "except"))
+    left = next((x for x in every(handler[0]) if x[0] == "exit" and x[1] != "raise"), None)
+    inside = next(ops_of(handler[0]), None)
+    if how == "handled" and inside is not None:
+        op, calls = inside, ()
+    out = Divergence("guarded" if how == "handled" else "exit", op, (trace.module, handler[1], guard))
+    if how == "skipped" and left is not None:
+        out.module, out.pos = trace.module, int(left[2])
+    out.exit = int(left[2]) if left is not None else None
+    out.why, out.origin, out.sure = "exception", guard[3], False
+    out.runner, out.leaver = DECIDERS
+    out.chain = [(t.module, p, label) for t, p, label in calls]
+    out.rows = [(DECIDERS[0], listed([op.name])), (DECIDERS[1], listed([]))]
+    out.severity, out.confidence = WARNING, LIKELY
+    return out
+
+
 def responsible(d: Difference) -> tuple[Node, str] | None:
     """(the guard at which the two ranks took different ways, the way of the side that does not run the step): the
     innermost
     guard around the step; else the latest one at which the other side leaves; else the latest one."""
     leaver = d.side if d.kind == "leaves" else 1 - d.side
     own, others = d.marks[leaver], d.marks[1 - leaver]
+    tried = next((m for m in (*own, *others) if m.data[0][0] == "try" and m.data[3] == "True"), None)
+    if tried is not None:
+        return tried, "True"
     if d.node.kind == "op" and d.kind in ("missing", "order"):
         op = d.node.data[0]
         around = [m for m in others if m.data[0][0] == "if" and contains(m.data[0][2] + m.data[0][3], op)]

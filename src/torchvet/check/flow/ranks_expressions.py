@@ -135,6 +135,10 @@ def by_name(f: Frame, base: Value, name: str, e: Expr) -> Value:
 def rank_attribute(f: Frame, name: str, e: Expr) -> Value | None:
     """`accelerator.is_main_process`, `trainer.is_global_zero`: names that only the tables' rank predicates carry."""
     rows = knowledge.methods(name)
+    if (e[0] == "attr" and "control" in str(e[2][-1]).lower()) or (
+        e[0] == "call" and "control" in (dotted(e[2]) or "").lower()
+    ):
+        return None  # the trainer's control flags are the same on every rank
     if "_" not in name or not rows or any(r.kind != "rank_predicate" for r in rows):
         return None
     if all(r.name.rpartition(".")[0].rpartition(".")[2][:1].islower() for r in rows):
@@ -144,7 +148,7 @@ def rank_attribute(f: Frame, name: str, e: Expr) -> Value | None:
 
 def hint(f: Frame, name: str, e: Expr) -> Value | None:
     found = knowledge.identifier(name)
-    if found is None:
+    if found is None or (e[0] == "attr" and "control" in str(e[2][-1]).lower()):
         return None
     if found[0] == "rank_source" or found[0] == "local_rank_source":
         return ("rank", axis_of(name), False, f.machine.origin(f, e, name))

@@ -80,11 +80,13 @@ class Flags:
         while todo:
             block, guards = todo.pop()
             for s in block:
+                written = s[0] == "assign" and any(t[0] == "attr" and t[3] == name for t in s[2])
+                if written and self.names.pure(frame, s[3]) == REDUCED:
+                    return REDUCED
                 if s[0] in ("assign", "aug"):
                     targets = s[2] if s[0] == "assign" else (s[3],)
-                    if any(t[0] == "attr" and t[3] == name for t in targets):
-                        if s[0] == "assign" and self.names.pure(frame, s[3]) == REDUCED:
-                            return REDUCED
+                    plain = s[0] == "aug" or (s[3][0] == "const" and s[3][2] is not None)
+                    if plain and any(t[0] == "attr" and t[3] == name for t in targets):
                         ranked = [g for g in guards if depends_on_rank(g)]
                         if ranked:
                             key = ("flag", f.module.path, s[1])

@@ -147,7 +147,7 @@ class Frame:
         return self.machine.field(holder, last)
 
     def joined(self, guard: Value, a: Value, b: Value, pos: int, name: str) -> Value:
-        if REDUCED in (a, b) and {a[0], b[0]} <= {"sym", "graph", "bound"}:
+        if not varies(guard) and REDUCED in (a, b) and "const" not in (a[0], b[0]):
             return REDUCED  # `if distributed: loss = reduce(loss)`: what is checked is a distributed run
         v = op("sel", guard, a, b)
         if v == UNKNOWN or (v[0] == "op" and not varies(v) and not keeps(a) and not keeps(b)):
@@ -263,7 +263,7 @@ class Frame:
         self.in_join = joined
         self.env = env
         final: Items = tuple(i for post in reversed(posts) for i in post)
-        handlers = (((), s[1], True),) if swallows else ()
+        handlers = (((), s[1], True, ()),) if swallows else ()
         self.items.append(("try", body, handlers, (), final, s[1]))
         return alive or swallows
 
@@ -273,13 +273,13 @@ class Frame:
         handlers = []
         ends = []
         caught = self.merge(self.sym(s[1], "caught"), env, start, s[1])
-        for _, name, block, pos in s[3]:
+        for kind, name, block, pos in s[3]:
             self.env = dict(caught)
             if name:
                 self.env[name] = self.sym(pos, name)
             items, handler_alive, handler_env = self.nested(block, self.sym(pos, "except"))
             reraises = bool(block) and block[-1][0] == "raise"
-            handlers.append((items, pos, reraises))
+            handlers.append((items, pos, reraises, exceptions(kind)))
             if handler_alive:
                 ends.append(handler_env)
         self.env = env
@@ -437,6 +437,13 @@ class Frame:
         for key, v in list(self.env.items()):
             if "." in key and v[0] == "const":
                 del self.env[key]
+
+
+def exceptions(e: Expr | None) -> tuple[str, ...]:
+    """The names of the exceptions that a handler takes; empty: all."""
+    if e is None:
+        return ()
+    return tuple([x[-1] for x in (e[2] if e[0] == "tuple" else (e,)) if x[0] in ("name", "attr")])
 
 
 def keeps(v: Value) -> bool:

@@ -35,11 +35,15 @@ FLAG = compile(r"^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
 HANDED_ON = compile(
     r"^\s*(?:return\s+|[\w.\[\]]+\s*=\s*)?(?:\w+\(\*|(?:self\.)?\w*(?:fn|func|function|callback|callable|method)\()"
 )
+SET_LOOP = compile(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?set\(")
+SET_FIELD = compile(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
+HANDLER = compile(r"\bexcept\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
+LEAVING = {"continue", "break"}
 SPAWNED = compile(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
 SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
 GUARDING = compile(
     r"^\s*(?:if|elif|while|return|with|assert|for|yield|except|and|or|not|@)\b|^\s*@|==|!=|[<>]|\bif\b.*\belse\b"
-    r"|[=(].*\b(?:and|or|not|in)\b|range\(|::|lambda"
+    r"|[=(].*\b(?:and|or|not|in)\b|range\(|::|lambda|get_rank\(\w"
 )
 """A line that can part the ranks; one that only passes a rank on cannot."""
 COMMUNICATES = compile(
@@ -223,6 +227,17 @@ class Suspects:
 
     def rank(self, page: Page, counts: dict[str, int]) -> None:
         """Functions with a line on which a rank can decide something, or is handed to a function of the project."""
+        if "set" in page.tokens:
+            for m in SET_LOOP.finditer(page.text):
+                self._ranked.add(id(page.at(m.start())))
+            for field in set(SET_FIELD.findall(page.text)):
+                for m in compile(rf"\bin (?:list\(|tuple\(|enumerate\()?self\.{field}\b").finditer(page.text):
+                    self._ranked.add(id(page.at(m.start())))
+        if "except" in page.tokens:
+            for m in HANDLER.finditer(page.text):
+                words = set(WORD.findall(m.group(2)))
+                if words & LEAVING or "StopIteration" in m.group(1) or not words.isdisjoint(self.steps):
+                    self._ranked.add(id(page.at(m.start())))
         if "spawn" in page.tokens:
             names = set(SPAWNED.findall(page.text))
             self._ranked.update(id(f) for p in self.pages.values() for f in p.functions if f.name in names)
@@ -241,6 +256,12 @@ class Suspects:
         here = page.tokens & self.words
         if not here:
             return
+        for cls in page.module.classes.values():
+            if "__iter__" in cls.methods:
+                lines = self.program.lines(page.module.path)
+                text = "\n".join(lines[cls.first_line - 1 : cls.end_line])
+                if not self.words.isdisjoint(WORD.findall(text)):
+                    self.words.add(cls.name)  # iterating over it may give each rank its share
         done: set[int] = set()
         for word in here:
             for i in page.places(word):

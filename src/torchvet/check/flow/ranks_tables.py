@@ -159,18 +159,26 @@ def group_key(v: Value) -> Any:
     return None
 
 
+FILLED = ("tensor", "object_list", "tensor_list", "output_tensor", "output")
+"""Parameters that a collective fills."""
+IN_PLACE = frozenset(("c10d", "deepspeed", "functional", "composer", "mmengine", "horovod"))
+"""Families whose collectives leave the result in their first argument."""
+
+
 def collective(
     f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], e: Expr, sure: bool, base: Value | None
 ) -> Value:
     """A collective call: an item, and what it makes uniform."""
     if "grad_norm" in row.last and row.blocking == "maybe":
         return REDUCED
-    if row.last.endswith("Store") or row.blocking == "maybe" or (row.kind == "init" and "world_size" in keywords):
+    if row.last.endswith("Store") or row.blocking == "maybe":
         return UNKNOWN
     switched = switched_off(row, args, keywords, base)
-    if switched is None:
+    if switched is None or (not switched and row.inferred):
         return UNKNOWN
     group = "world" if row.kind in ("group_create", "init") else group_of(f, row, args, keywords, e)
+    if row.kind == "init" and "world_size" in keywords:
+        group = ("init", f.module.path, e[1])  # who takes part is said by its arguments
     name = row.last
     check_source(f, name, group, args, keywords, e)
     made_of = args[0] if args else keywords.get("ranks", NONE)
@@ -181,22 +189,16 @@ def collective(
         return made_group(f, row, args, keywords, e)
     if row.result != "uniform":
         return UNKNOWN
+    written = e[3][0] if e[3] else next((x for k, x in e[4] if k in FILLED), None)
+    whole = dotted(written) if written is not None and written[0] != "star" else None
     if name.startswith("broadcast"):
-        first = args[0] if args else next(iter(keywords.values()), UNKNOWN)
+        first = args[0] if args else next((keywords[k] for k in FILLED if k in keywords), UNKNOWN)
         shared = from_leader(first)
-        if e[3] and e[3][0][0] != "star":
-            whole = dotted(e[3][0])
-            if whole and row.group_arg != "(world)":
-                f.assign(e[3][0], shared, e[1])
+        if written is not None and whole and row.group_arg != "(world)":
+            f.assign(written, shared, e[1])
         return shared
-    if (
-        row.kind == "collective"
-        and e[3]
-        and row.family in ("c10d", "deepspeed", "functional", "composer", "mmengine", "horovod")
-    ):
-        whole = dotted(e[3][0])
-        if whole is not None:
-            f.assign(e[3][0], REDUCED, e[1])
+    if row.kind == "collective" and written is not None and whole is not None and row.family in IN_PLACE:
+        f.assign(written, REDUCED, e[1])
     return REDUCED
 
 

@@ -6,7 +6,7 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_numbers import CONST, CPUS, UNKNOWN, Numbers, Value
-from .settings_origins import DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, Origins, functions_naming
+from .settings_origins import DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, Origins, functions_on
 from .settings_reach import contains
 
 TYPE_CHECKING = False
@@ -41,6 +41,9 @@ __all__ = [
 
 CONTEXTS = 12
 
+
+STEMS = ("oader", "ampler", "Training", "Config", "by_node")
+"""Parts of most names of loaders and samplers: where none stands, the names need not be looked for."""
 
 INDIRECT = ("settings_classes", "loader_factories")
 """Tables of what hands settings on to a DataLoader that is made elsewhere."""
@@ -173,14 +176,17 @@ class Settings:
 
     def _constructions(self, wanted: dict[str, str]) -> Iterator[Made]:
         lasts = self._derived({n.rpartition(".")[2] for n in wanted})
+        stems = {n: next((x for x in STEMS if x in n), n) for n in lasts}
         for module in list(self.program.modules.values()):
             if module.path in self.program.loaded_on_demand:
                 continue
             text = self.program.text(module.path) or ""
-            names = self._names_for(module, lasts, text)
+            names = self._names_for(module, stems, text)
             if not names:
                 continue
-            for f in functions_naming(self.program, module, names):
+            rows = {row for n in names for row in self.program.lines_with(module.path, n)}
+            lines = self.program.lines(module.path)
+            for f in functions_on(self.program, module, sorted(r for r in rows if may_make(lines[r - 1], names))):
                 local = names | self._local_names(f, names)
                 scope = self.program.scope(f)
                 for call in self.program.calls(f):
@@ -214,9 +220,10 @@ class Settings:
                 return found
             found |= more
 
-    def _names_for(self, module: Module, wanted: set[str], text: str) -> set[str]:
-        """Names under which this module can call one of the classes."""
-        names = {n for n in wanted if n in text}
+    def _names_for(self, module: Module, stems: dict[str, str], text: str) -> set[str]:
+        """Names under which this module can call one of the classes. `stems`: a part of each name."""
+        here = {stem for stem in set(stems.values()) if stem in text}
+        names = {n for n, stem in stems.items() if stem in here and n in text} if here else set()
         if names:
             names |= {k for k, bound in module.names.items() if bound[0] == "from" and bound[2] in names}
             names |= self._local_names(self.program.main(module), names)
@@ -459,6 +466,17 @@ class Settings:
                         if self.trains(self.program.body(f), f, depth + 1, seen, names):
                             return True
         return False
+
+
+def may_make(line: str, names: set[str]) -> bool:
+    """Can a line that holds one of the names call it or give it another name? Imports, comments and annotations of
+    parameters cannot."""
+    start = line.lstrip()
+    if start.startswith(("#", "from ", "import ")):
+        return False
+    if "=" in line or start.startswith(("if ", "else ", "or ", "(")):
+        return True
+    return any(f"{n}(" in line or f"{n}[" in line or start.startswith(n) for n in names)
 
 
 def base_name(call: Expr) -> str:

@@ -512,7 +512,7 @@ class Origins:
         scope = self.scope(frame)
         out: list[Origin] = []
         for x in self.program.entities(f, scope):
-            if x[0] in ("func", "method") and not yields(x[1], self.program):
+            if x[0] in ("func", "method") and not x[1].is_generator:
                 out += self.returned(x[1], Frame(x[1], e, frame))
             else:
                 return [Origin(e, frame)]
@@ -531,12 +531,6 @@ class Origins:
             if x[0] == "inst":
                 return x[1]  # type: ignore[no-any-return]
         return None
-
-
-def yields(f: Function, program: Program) -> bool:
-    """Is it a generator? That is known once the body is lowered."""
-    program.body(f)
-    return f.is_generator
 
 
 def functions_naming(program: Program, module: Module, names: set[str]) -> Iterator[Function]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, dotted, walk_block
 from ..program.program import callee_name
-from .settings_origins import FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming, yields
+from .settings_origins import FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming
 from .settings_reach import contains, loops_around
 
 TYPE_CHECKING = False
@@ -167,7 +167,7 @@ class Samplers:
     def generators(self, module: Module) -> list[Function]:
         if module.path not in self._generators:
             found = functions_naming(self.program, module, {"yield"})
-            self._generators[module.path] = [f for f in found if yields(f, self.program)]
+            self._generators[module.path] = [f for f in found if f.is_generator]
         return self._generators[module.path]
 
     def loader_over(self, e: Expr, frame: Frame, made: Made) -> Loader | None:
@@ -238,7 +238,7 @@ class Samplers:
 
     def restarted(self, f: Function, made: Made) -> Epochs | None:
         """A generator that runs over the loader without end, consumed where training takes place."""
-        if not yields(f, self.program):
+        if not f.is_generator:
             return None
         body = self.program.body(f)
         for s in walk_block(body):
@@ -259,7 +259,7 @@ class Samplers:
 
     def iterated_again(self, f: Function, made: Made) -> Epochs | None:
         """`it = iter(loader)` inside a loop that trains on `next(it)`: once for each epoch, or when it is exhausted."""
-        if yields(f, self.program) or not self.settings.function_trains(f):
+        if f.is_generator or not self.settings.function_trains(f):
             return None
         body = self.program.body(f)
         for s in self.program.statements(f):

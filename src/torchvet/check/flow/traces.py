@@ -7,7 +7,7 @@ A function is a *region tree* of items, in order:
     ("if", Value, then, orelse, pos, test pos)         blocks are tuples of items
     ("loop", key, trip Value, body, orelse, pos)       `for`
     ("while", Value, body, orelse, pos, test pos)
-    ("try", body, handlers, orelse, final, pos)        a handler is (items, pos, mild)
+    ("try", body, handlers, orelse, final, pos)        a handler is (items, pos, re-raises, exception names)
     ("exit", how, pos)                                 return, break, continue, raise, quit (ends the program quietly)
     ("hole",)                                          where a generator-based context manager runs its body
 
@@ -20,12 +20,13 @@ follows an `if c: return` is shared by both ways, never copied, so thirty early 
 
 from __future__ import annotations
 
-from ... import knowledge
 from .ranks_values import NEGATED, UNKNOWN, at, parts, truth, varies
+from .traces_items import every
+from .traces_questions import swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from ..program.model import Function, Module
@@ -80,9 +81,8 @@ class Trace:
     for arguments that no other call may pass."""
 
     __slots__ = (
-        "busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "partial", "parts_here", "special",
-        "value",
-        "weight",
+        "busy", "function", "guarded", "has_ops", "has_quit", "items", "module", "outs", "partial", "parts_here",
+        "special", "value", "weight",
     )  # fmt: skip
 
     def __init__(self, function: Function | None, module: Module) -> None:
@@ -118,6 +118,9 @@ class Trace:
                 self.parts_here = self.parts_here or (callee.special and callee.guarded)
             elif kind == "exit":
                 self.has_quit = self.has_quit or item[1] == "quit"
+            elif kind == "try":
+                if swallowing(item):
+                    self.guarded = self.parts_here = True
             elif kind in ("if", "while", "loop") and varies(item[2] if kind == "loop" else item[1]):
                 self.guarded = self.parts_here = True
 
@@ -128,30 +131,6 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"<trace of {self.function}>"
-
-
-def blocks(item: Item) -> tuple[Items, ...]:
-    """The blocks inside one item (not those of a callee)."""
-    kind = item[0]
-    if kind == "if":
-        return (item[2], item[3])
-    if kind == "loop":
-        return (item[3], item[4])
-    if kind == "while":
-        return (item[2], item[3])
-    if kind == "try":
-        return (item[1], *(h[0] for h in item[2]), item[3], item[4])
-    return ()
-
-
-def every(items: Items) -> Iterator[Item]:
-    """Each item of a tree, outer ones first; callees are not entered."""
-    stack = list(reversed(items))
-    while stack:
-        item = stack.pop()
-        yield item
-        for block in reversed(blocks(item)):
-            stack.extend(reversed(block))
 
 
 def prune(items: Items) -> Items:
@@ -182,7 +161,8 @@ def prune(items: Items) -> Items:
             body = prune(item[1])
             handlers = tuple([(prune(h[0]), *h[1:]) for h in item[2]])
             other, final = prune(item[3]), prune(item[4])
-            if not body and not other:
+            ended = any("StopIteration" in h[3] and h[0] for h in handlers)
+            if not body and not other and not ended:
                 out.extend(final)
                 continue
             item = ("try", body, handlers, other, final, *item[5:])
@@ -190,106 +170,6 @@ def prune(items: Items) -> Items:
         if kind == "exit":
             break
     return tuple(out)
-
-
-def contains(items: Items, op: Op) -> bool:
-    """Whether a block runs this very collective, also through calls."""
-    return any(x is op for x in ops_of(items))
-
-
-def ops_of(items: Items) -> Iterator[Op]:
-    """Every collective of a block and of what it calls, each function once."""
-    seen: set[int] = set()
-    stack = [items]
-    while stack:
-        for item in every(stack.pop()):
-            if item[0] == "op":
-                yield item[1]
-            elif item[0] == "call" and item[1].has_ops and id(item[1]) not in seen:
-                seen.add(id(item[1]))
-                stack.append(item[1].items)
-
-
-def conditions(items: Items, op: Op, inside: bool = False, known: dict[int, int | None] | None = None) -> int | None:
-    """How many conditions that are not known stand before a collective inside the functions that are called (those
-    of the
-    block itself are in sight and do not count); None when the block does not run it."""
-    memo: dict[int, int | None] = {} if known is None else known
-    best: int | None = None
-    passed = 0
-    for item in items:
-        kind = item[0]
-        found: int | None = None
-        if kind == "op" and item[1] is op:
-            found = 0
-        elif kind == "call" and item[1].has_ops:
-            key = id(item[1])
-            if key not in memo:
-                memo[key] = None  # a recursive call adds no way of its own
-                memo[key] = conditions(item[1].items, op, True, memo)
-            found = memo[key]
-        else:
-            chosen = kind == "if" and (inside or item[4] == item[5])
-            for block in blocks(item):
-                inner = conditions(block, op, inside, memo)
-                if (inner is not None and chosen and not varies(item[1]) and not expected(item[1])) or (
-                    inner is not None and kind == "try" and inside and block is not item[1] and block is not item[4]
-                ):
-                    inner += 1
-                if inner is not None and (found is None or inner < found):
-                    found = inner
-        if found is not None and (best is None or found + passed < best):
-            best = found + passed
-        if inside and kind == "if" and not varies(item[1]) and not expected(item[1]):
-            passed += any(x[0] == "exit" and x[1] not in ("raise", "continue") for x in every(item[2] + item[3]))
-    return best
-
-
-def expected(guard: Value) -> bool:
-    """A flag whose name says that the run is distributed."""
-    name = ""
-    if guard[0] == "bound":
-        name = guard[2]
-    elif guard[0] == "sym" and isinstance(guard[1], tuple):
-        name = str(guard[1][-1])
-    hinted = knowledge.identifier(name) if name else None
-    return hinted is not None and hinted[0] == "uniform_source"
-
-
-def keys_in(items: Items, known: dict[int, dict[str, bool]] | None = None) -> dict[str, bool]:
-    """{key of a collective: whether it always runs} of a block, calls followed."""
-    memo: dict[int, dict[str, bool]] = {} if known is None else known
-    out: dict[str, bool] = {}
-    for item in items:
-        kind = item[0]
-        if kind == "op":
-            out[item[1].key] = True
-        elif kind == "call" and item[1].has_ops:
-            key = id(item[1])
-            if key not in memo:
-                memo[key] = {}
-                memo[key] = keys_in(item[1].items, memo)
-            for name, always in memo[key].items():
-                out[name] = out.get(name, False) or always
-        else:
-            for block in blocks(item):
-                for name in keys_in(block, memo):
-                    out.setdefault(name, False)
-    return out
-
-
-def first_op(items: Items, seen: set[int] | None = None) -> Op | None:
-    """The first collective of a block, calls followed."""
-    passed: set[int] = set() if seen is None else seen
-    for item in every(items):
-        if item[0] == "op":
-            return item[1]  # type: ignore[no-any-return]
-        if item[0] == "call" and item[1].has_ops and id(item[1]) not in passed:
-            passed.add(id(item[1]))
-            found = first_op(item[1].items, passed)
-            if found is not None:
-                return found
-    return None
 
 
 # -------------------------------------------------------------------------------------------------- one rank
@@ -476,15 +356,27 @@ class Walker:
         node = done
         if self.place.chosen[key]:
             node = exits.stop
-            for number, (items, _, _) in enumerate(reversed(handlers)):
+            for number, (items, *_) in enumerate(reversed(handlers)):
                 caught = self.block(trace, items, after, exits, chain)
                 node = caught if number == 0 else self.split(("sym", (key, number)), caught, node, None)
         return self.table.node("mark", key, (item, trace, chain, str(self.place.chosen[key])), node)
 
     def loop(self, item: Item, trace: Trace, trip: Value, body: Node, ended: Node, after: Node, chain: Any) -> Node:
         if self.quiet(body, (after, ended)):
-            return ended
+            return self.noted(body, ended)
         return self.table.node("loop", ("loop", id(item)), (item, trace, trip, chain), ended, body)
+
+    def noted(self, body: Node, node: Node) -> Node:
+        """The guards that a quiet loop passed, kept as notes before what follows it."""
+        marks: list[Node] = []
+        at: Node | None = body
+        while at is not None and at.kind in ("mark", "branch") and len(marks) < 4:
+            if at.kind == "mark":
+                marks.append(at)
+            at = at.next
+        for m in reversed(marks):
+            node = self.table.node("mark", m.key, m.data, node)
+        return node
 
     def quiet(self, body: Node, ends: tuple[Node, ...]) -> bool:
         """A loop whose turns run no collective and which is left to one place only is no step."""

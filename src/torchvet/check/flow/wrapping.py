@@ -42,6 +42,8 @@ __all__ = ["Early", "Event", "Model", "Order", "Wrapping"]
 FAMILIES = ("ddp", "fsdp1", "fsdp2", "syncbn")
 UP, ROOTS = 3, 6
 """Callers are followed this far up, and this many starting points are run for one function."""
+CALLED_IN = 20
+"""A caller whose own name is called in more modules (`from_pretrained`) is a library's entry: runs start there."""
 
 
 class Early:
@@ -134,7 +136,7 @@ class Wrapping:
             return [f]
         if f.owner is None and f.parent is None and not self.is_open(f):
             return [f]
-        callers = [g for g, _ in self.program.callers(f) if g is not f] if up else []
+        callers = [g for g, _ in self.program.callers(f, CALLED_IN if up < UP else 0) if g is not f] if up else []
         if f.name != "__init__" and f.owner is not None and not callers and up:
             init = f.owner.methods.get("__init__")
             if init is not None and self.mentions(init, f):

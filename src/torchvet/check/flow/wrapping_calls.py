@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
-from .settings_origins import Frame, Origins, yields
+from .settings_origins import Frame, Origins
 from .wrapping_device import device_kind
 from .wrapping_models import (
     BYPASSED,
@@ -114,7 +114,7 @@ class KnownCalls:
         own = [m for m in models if m.cls is not None and self.program.method(m.cls, method)]
         if own and method != "forward":
             target = self.program.method(own[0].cls, method)  # type: ignore[arg-type]
-            if target is not None and not yields(target, self.program):
+            if target is not None and not target.is_generator:
                 arguments = [self.value(a, env, f) for a in e[3]]
                 keywords = {k: self.value(v, env, f) for k, v in e[4]}
                 self.forward(e, [m for m in models if m.raw_of], f)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import blocks_of, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
-from .settings_origins import Frame, Origins, functions_naming
+from .settings_origins import Frame, Origins, functions_on
 from .settings_reach import contains
 from .wrapping_models import shape
 
@@ -56,10 +56,14 @@ class Processes:
             if modules is None and (module.path in self.program.loaded_on_demand or is_test(module.path)):
                 continue
             here = {n for n in lasts if n in text}
-            here |= {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
             if not here:
                 continue
-            for f in functions_naming(self.program, module, here):
+            here |= {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
+            if names is LOAD and not any(w in text for w in OTHER_LOADS):
+                rows = set(self.program.lines_with(module.path, "torch.load("))
+            else:
+                rows = {row for n in here for row in self.program.lines_with(module.path, n, called=True)}
+            for f in functions_on(self.program, module, sorted(rows)):
                 for call in self.program.calls(f):
                     if callee_name(call) in here:
                         name = self.name(call, f)
@@ -79,7 +83,7 @@ class Processes:
         """`torch.load` without map_location whose result becomes the state of a model or optimizer, in a program of
         several processes: every rank restores the tensors on the GPU that they were saved from."""
         out = []
-        for call, f, _ in self.calls_of({"torch.load"}):
+        for call, f, _ in self.calls_of(LOAD):
             if len(call[3]) > 1 or any(k is None or k == "map_location" for k, _ in call[4]):
                 continue
             if any(a[0] == "star" for a in call[3]) or not (call[3] or call[4]):
@@ -274,6 +278,9 @@ class Processes:
 
 
 INIT = {"torch.distributed.init_process_group"}
+LOAD = {"torch.load"}
+OTHER_LOADS = ("torch import ", "import torch as ", "serialization")
+"""Where one of these stands, torch.load may be written in another way; `load(` alone stands in every third file."""
 
 
 def is_test(path: str) -> bool:

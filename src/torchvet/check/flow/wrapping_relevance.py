@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from ... import knowledge
 from .settings_origins import is_self
+from .wrapping_models import condition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..program.model import Function
+    from re import Pattern
+
+    from ..program.model import Class, Expr, Function
     from ..program.program import Program
+
+
+OPTIMIZING = ("optim.", "Adam", "SGD", "Optim", "DDP(", "FSDP(", "arallel(")
 
 
 class Relevance:
     """Which functions are worth running: those that lead to a wrap, and those that, alone or through what they call,
-    do something with models that is followed here."""
+    do something with models that is followed here. Also what all runs of one program ask again and again."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._known: dict[int, bool] = {}
         self._path: set[int] = set()
         self._words: tuple[str, ...] = ()
+        self._saying: dict[int, bool] = {}
+        self._idle: dict[tuple[str, str], str] = {}
+        self._placed: dict[int, dict[str, list[int]]] = {}
+        self._conditions: dict[int, tuple[Expr, tuple[str, bool]]] = {}
+        self._called: Pattern[str] | None = None
 
     def add(self, f: Function) -> None:
         """A function on the way from a starting point to a wrap."""
@@ -43,9 +54,16 @@ class Relevance:
     def optimizes(self, f: Function) -> bool:
         """Does the function's own text name an optimizer or a wrapper?"""
         lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
-        return any(w in line for line in lines for w in ("optim.", "Adam", "SGD", "Optim", "DDP(", "FSDP(", "arallel("))
+        return any(w in line for line in lines for w in OPTIMIZING)
 
     def _says(self, f: Function) -> bool:
+        known = self._saying.get(id(f))
+        if known is None:
+            text = "\n".join(self.program.lines(f.module.path)[f.first_line - 1 : f.end_line])
+            known = self._saying[id(f)] = any(w in text for w in self.words())
+        return known
+
+    def words(self) -> tuple[str, ...]:
         if not self._words:
             methods = knowledge.loader("placement_methods")
             self._words = (
@@ -58,11 +76,74 @@ class Relevance:
                 "shard",
                 "SyncB",
             )
-        lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
-        return any(w in line for line in lines for w in self._words)
+        return self._words
+
+    def idle(self, callee: Expr, f: Function, nothing: bool) -> bool:
+        """Does a call run a function that need not be seen: of a module that is not parsed, in which no relevant word
+        stands? `nothing`: it is given nothing that is followed here, so that it cannot give that back either."""
+        name = callee[2] if callee[0] == "name" else callee[2][2] if callee[2][0] == "name" else ""
+        bound = self._imported(name, f) if name and callee[0] in ("name", "attr") else None
+        if bound is None:
+            return False
+        dotted, name, level = bound
+        if callee[0] == "attr":
+            dotted, name = f"{dotted}.{name}" if dotted else name, callee[3]
+        path = self.program.find(f.module.path, dotted, level)
+        if path is None or path in self.program.modules:
+            return False
+        if (path, name) not in self._idle:
+            self._idle[path, name] = self._idle_for(self.program.text(path) or "", name)
+        return self._idle[path, name] in ("always", "for nothing" if nothing else "always")
+
+    def _imported(self, name: str, f: Function) -> tuple[str, str, int] | None:
+        """(module, name in it, level) of the one import that binds a name, or None."""
+        scope = self.program.scope(f)
+        while not scope.is_module:
+            local = scope.bindings().get(name)
+            if local is not None:
+                return local[0][1:] if len(local) == 1 and local[0][0] == "from" else None
+            if scope.parent is None:
+                return None
+            scope = scope.parent
+        bound = f.module.names.get(name)
+        return bound[1:] if bound is not None and bound[0] == "from" else None
+
+    def _idle_for(self, text: str, name: str) -> str:
+        at = text.find(f"\ndef {name}(")
+        if at < 0:
+            return "never"  # it comes from elsewhere
+        if any(w in text for w in (*self.words(), *OPTIMIZING)):
+            return "for nothing"
+        header, _, body = text[at:].partition(":\n")
+        body = body.partition("\ndef ")[0]
+        given_back = {x.strip()[7:].strip() for x in body.split("\n") if x.lstrip().startswith("return ")}
+        return "for nothing" if any(x and x in header for x in given_back) else "always"
+
+    def condition(self, test: Expr) -> tuple[str, bool]:
+        known = self._conditions.get(id(test))
+        if known is None:
+            known = self._conditions[id(test)] = (test, condition(test))
+        return known[1]
+
+    def placed_attributes(self, cls: Class) -> dict[str, list[int]]:
+        """{attribute: lines} of all `.attribute.to(...)` in a class."""
+        if id(cls) not in self._placed:
+            import re
+
+            out: dict[str, list[int]] = {}
+            moves = re.compile(rf"\.(\w+)\.(?:{'|'.join(knowledge.loader('placement_methods'))})\(")
+            lines = self.program.lines(cls.module.path)[cls.first_line - 1 : cls.end_line]
+            for row, line in enumerate(lines, cls.first_line):
+                if "." in line:
+                    for name in moves.findall(line):
+                        out.setdefault(name, []).append(row)
+            self._placed[id(cls)] = out
+        return self._placed[id(cls)]
 
     def _calls(self, f: Function, depth: int) -> bool:
         """Calls of functions of the same module and of own methods; what lies further away is not searched."""
+        if not any(self.of(g, depth + 1) for g in self._named(f)):
+            return False  # told by the text: the body need not be lowered
         for call in self.program.calls(f)[:80]:
             callee = call[2]
             g = None
@@ -73,3 +154,16 @@ class Relevance:
             if g is not None and self.of(g, depth + 1):
                 return True
         return False
+
+    def _named(self, f: Function) -> list[Function]:
+        """Functions of the module and own methods that by the text of the function may be called in it."""
+        if self._called is None:
+            import re
+
+            self._called = re.compile(r"(\.?)(\w+)\(")
+        text = "\n".join(self.program.lines(f.module.path)[f.first_line - 1 : f.end_line])
+        names = dict.fromkeys(self._called.findall(text))
+        found = [f.module.functions.get(n) for dot, n in names if not dot]
+        if f.owner is not None:
+            found += [self.program.method(f.owner, n) for dot, n in names if dot]
+        return [g for g in found if g is not None and g is not f]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import walk_expr
 from ..program.program import callee_name
-from .settings_origins import Frame, Origins, yields
+from .settings_origins import Frame, Origins
 from .wrapping_calls import KnownCalls
 from .wrapping_device import device_kind
 from .wrapping_models import (
@@ -14,7 +14,6 @@ from .wrapping_models import (
     Model,
     Parameters,
     Several,
-    condition,
     distinct,
     elements,
     followed,
@@ -149,7 +148,7 @@ class Trace(KnownCalls):
 
     def branch(self, s: Stmt, env: dict[str, Values], f: Function, returned: list[Any]) -> bool:
         self.value(s[2], env, f)
-        text, truth = condition(s[2])
+        text, truth = self.relevance.condition(s[2])
         before = self._path
         then, other = refine(s[2], env)
         self._path = (*before, (text, truth, s[2]))
@@ -225,7 +224,7 @@ class Trace(KnownCalls):
             return self.call(e, env, f)
         if kind == "ifexp":
             self.value(e[2], env, f)
-            text, truth = condition(e[2])
+            text, truth = self.relevance.condition(e[2])
             before = self._path
             env_then, env_other = refine(e[2], env)
             self._path = (*before, (text, truth, e[2]))
@@ -299,14 +298,15 @@ class Trace(KnownCalls):
         return (model,)
 
     def placed_elsewhere(self, cls: Class, name: str) -> bool:
-        words = [f".{name}.{m}(" for m in knowledge.loader("placement_methods")]
-        lines = self.program.lines(cls.module.path)
-        for method in cls.methods.values():
-            if method not in self._stack:
-                for line in lines[method.first_line - 1 : method.end_line]:
-                    if name in line and any(w in line for w in words):
-                        return True
-        return False
+        rows = self.relevance.placed_attributes(cls).get(name)
+        if not rows:
+            return False
+        return any(
+            method.first_line <= row <= method.end_line
+            for method in cls.methods.values()
+            if method not in self._stack
+            for row in rows
+        )
 
     # -------------------------------------------------------------------------------------------------- calls
     def call(self, e: Expr, env: dict[str, Values], f: Function) -> Values:
@@ -324,6 +324,9 @@ class Trace(KnownCalls):
         followed = [m for m in called if isinstance(m, Model) and (m.inner is not None or m.raw_of is not None)]
         if followed:
             self.forward(e, followed, f)
+            return ()
+        nothing = not receiver and not any(arguments) and not any(keywords.values())
+        if self.relevance.idle(callee, f, nothing):
             return ()
         name = self.qualified(callee, f)
         if name:
@@ -401,7 +404,7 @@ class Trace(KnownCalls):
                 return self.given_back(target, e, arguments, keywords, f)
             if not self.relevance.of(target):
                 return self.given_back(target, e, arguments, keywords, f)
-        if yields(target, self.program):
+        if target.is_generator:
             self.escape(arguments, keywords, e, f)
             return ()
         inner: dict[str, Values] = {}

@@ -443,9 +443,8 @@ def class_member(x: Entity, name: str, scope: Scope, depth: int) -> Any:
             for s in c.block:
                 if s[0] == "ann" and not s[4] and s[2][0] == "name" and s[2][2] == name:
                     return instances_of(entities_of(annotated_class(s[3]), program.module_scope(c.module), depth))
-        for sub in program.subclasses(cls):
-            if name in sub.methods:
-                found.append(("method", sub.methods[name], ("inst", sub)))
+        for sub in program.subclasses(cls, name):
+            found.append(("method", sub.methods[name], ("inst", sub)))
         if found:
             return found
     return [("extmethod", o, name) for o in outside[:1]]

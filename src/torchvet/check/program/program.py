@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from .heirs import Heirs
     from .model import Block, Expr, Stmt
     from .names import Entity
 
@@ -47,8 +48,8 @@ class Program:
         self._roots: dict[str, str | None] = {}
         self._scopes: dict[int, Scope] = {}
         self._mains: dict[str, Function] = {}
-        self._callers: dict[int, list[tuple[Function, Expr]]] = {}
-        self._subclasses: dict[int, list[Class]] | None = None
+        self._callers: dict[tuple[int, int], list[tuple[Function, Expr]]] = {}
+        self._heirs: Heirs | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: dict[int, dict[str, list[tuple[Expr, Function]]]] = {}
         self._found: dict[tuple[str, str, int], str | None] = {}
@@ -293,22 +294,26 @@ class Program:
                 out[name] = value
         return out
 
-    def callers(self, function: Function) -> list[tuple[Function, Expr]]:
-        """Every call in the project that may run `function`, with the function (or module code) that holds it."""
-        key = id(function)
+    def callers(self, function: Function, most: int = 0) -> list[tuple[Function, Expr]]:
+        """Every call in the project that may run `function`, with the function (or module code) that holds it. `most`:
+        none where more modules than this call something of the name (0: no limit)."""
+        key = (id(function), most)
         if key not in self._callers:
             self._callers[key] = []
-            self._callers[key] = list(self._find_callers(function))
+            self._callers[key] = list(self._find_callers(function, most))
         return self._callers[key]
 
-    def _find_callers(self, function: Function) -> Iterator[tuple[Function, Expr]]:
+    def _find_callers(self, function: Function, most: int) -> Iterator[tuple[Function, Expr]]:
         name = function.name
         if name in ("__init__", "__call__", "forward", "__enter__", "__new__") and function.owner:
             name = function.owner.name if name in ("__init__", "__new__") else ""
         if not name:
             return
-        for module in self._modules_naming(function, name):
-            rows = self.lines_with(module.path, name + "(")
+        modules = self._modules_naming(function, name)
+        if most and len(modules) > most:
+            return
+        for module in modules:
+            rows = self.lines_with(module.path, name, called=True)
             seen: set[int] = set()
             outside = set(rows)
             for f in (*module.all_functions(), self.main(module)):
@@ -347,8 +352,8 @@ class Program:
                 out.append(module)
         return out
 
-    def lines_with(self, path: str, word: str) -> list[int]:
-        """Numbers of the lines of a file that hold a word."""
+    def lines_with(self, path: str, word: str, called: bool = False) -> list[int]:
+        """Numbers of the lines of a file that hold a word; `called`: that call a function of this name."""
         if path not in self._starts:
             starts, total = [], 0
             for line in self.lines(path):
@@ -359,17 +364,17 @@ class Program:
             self._starts[path] = (text if plain else "\n".join(self.lines(path)), starts)
         text, starts = self._starts[path]
         out: list[int] = []
-        at = text.find(word)
+        at = call_at(text, word, 0) if called else text.find(word)
         while at >= 0:
             row = bisect_right(starts, at)
             if not out or out[-1] != row:
                 out.append(row)
-            at = text.find(word, at + len(word))
+            at = call_at(text, word, at + len(word)) if called else text.find(word, at + len(word))
         return out
 
     def may_call(self, path: str, name: str) -> bool:
-        """Whether `name(` stands in the text of a file. The first questions search the text; who asks often gets the set
-        of all names that are called there, which costs as much as about 40 searches."""
+        """Whether the text of a file calls something of this name. The first questions search the text; who asks often
+        gets the set of all names that are called there, which costs as much as about 40 searches."""
         names = self._called.get(path)
         if names is not None:
             return name in names
@@ -378,8 +383,8 @@ class Program:
         if asked > 40:
             from re import findall
 
-            self._called[path] = frozenset(findall(r"\w+(?=\()", text))
-        return name + "(" in text
+            self._called[path] = frozenset(findall(r"(?<!def )(?<!class )\b\w+(?=\()", text))
+        return call_at(text, name, 0) >= 0
 
     def with_nested(self, function: Function) -> Iterator[Function]:
         """A function and the functions and local classes' methods defined inside it."""
@@ -428,15 +433,14 @@ class Program:
                 return c.methods[name]
         return None
 
-    def subclasses(self, cls: Class) -> list[Class]:
-        """Direct and indirect subclasses among the admitted modules."""
-        if self._subclasses is None:
-            self._subclasses = {}
-            for module in list(self.modules.values()):
-                for c in list(module.classes.values()):
-                    for b in self.bases(c)[0]:
-                        self._subclasses.setdefault(id(b), []).append(c)
-        return self._subclasses.get(id(cls), [])
+    def subclasses(self, cls: Class, method: str) -> list[Class]:
+        """Direct and indirect subclasses among the admitted modules that define a method. The bases of a class are
+        resolved, which may parse the modules they come from, only when by their names they can lead to `cls`."""
+        if self._heirs is None:
+            from .heirs import Heirs
+
+            self._heirs = Heirs(self.modules.values())
+        return [c for c in self._heirs.defining(method) if self._heirs.may_be(c, cls) and cls in self.bases(c)[0]]
 
     def attribute(self, cls: Class, name: str) -> list[tuple[Expr, Function]]:
         """What the class and its ancestors in the project assign to `self.<name>` (also at class level)."""
@@ -544,6 +548,18 @@ def callee_name(call: Expr) -> str:
     """The last name of what is called: `a.b.c()` gives "c"."""
     f = call[2]
     return f[-1] if f[0] in ("name", "attr") else ""
+
+
+def call_at(text: str, name: str, start: int) -> int:
+    """Where `name(` stands from `start` on as a whole word and is not being defined; -1: nowhere."""
+    word = name + "("
+    at = text.find(word, start)
+    while at >= 0:
+        before = text[at - 1 : at]
+        if not (before.isalnum() or before == "_" or text.endswith(("def ", "class "), 0, at)):
+            return at
+        at = text.find(word, at + 1)
+    return -1
 
 
 def characters(line: str, column: int) -> int:

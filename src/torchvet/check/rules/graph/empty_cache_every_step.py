@@ -16,6 +16,7 @@ RULE = Rule(
     name="empty-cache-every-step",
     severity=WARNING,
     since="0.1",
+    words=("empty_cache",),
     summary=Text("empty_cache() in every training step", "每个训练步都调用 empty_cache()"),
 )
 

@@ -16,8 +16,8 @@ RULE = Rule(
     name="retained-graph",
     severity=WARNING,
     since="0.1",
+    words=("_graph=",),
     summary=Text("backward keeps a graph that is not used again", "反向传播保留了不再使用的计算图"),
-    words=(),
 )
 
 

@@ -28,7 +28,7 @@ def check(project: Project) -> Iterator[Finding]:
     for kept in project.graphs.kept():
         if kept.how not in ("append", "comp", "item", "cat"):
             continue
-        what = kept.name or kept.value
+        what = kept.name or Text("this comprehension", "这个推导式")
         if kept.alive:
             message = Text(
                 "{name} holds on to the graph and the activations of every step",

@@ -1,0 +1,138 @@
+"""Questions about the blocks of a trace: what they run, how surely, what keeps an exception there."""
+
+from __future__ import annotations
+
+from ... import knowledge
+from .ranks_values import varies
+from .traces_items import blocks, every
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .ranks_values import Value
+    from .traces import Item, Items, Op
+
+
+def swallowing(item: Item) -> str:
+    """Whether an exception on one rank alone can part it from the others here: "handled" (the handler runs a
+    collective), "skipped" (it goes on elsewhere, and the body is more than one collective), "ended" (an iterator's end
+    leaves), or ""."""
+    body = list(ops_of(item[1]))
+    for items, _, reraises, names in item[2]:
+        leaves_by = next((x[1] for x in every(items) if x[0] == "exit"), "")
+        if "StopIteration" in names:
+            if leaves_by in ("return", "break"):
+                return "ended"
+            continue
+        if reraises or not body or leaves_by == "raise":
+            continue
+        if any(True for _ in ops_of(items)):
+            return "handled"
+        steps = sum(2 if o.row is not None and o.row.kind in STEPPING else 1 for o in body)
+        if leaves_by in ("continue", "break") and steps >= 2:
+            return "skipped"
+    return ""
+
+
+STEPPING = ("forward_collective", "backward_collective")
+
+
+def contains(items: Items, op: Op) -> bool:
+    """Whether a block runs this very collective, also through calls."""
+    return any(x is op for x in ops_of(items))
+
+
+def ops_of(items: Items) -> Iterator[Op]:
+    """Every collective of a block and of what it calls, each function once."""
+    seen: set[int] = set()
+    stack = [items]
+    while stack:
+        for item in every(stack.pop()):
+            if item[0] == "op":
+                yield item[1]
+            elif item[0] == "call" and item[1].has_ops and id(item[1]) not in seen:
+                seen.add(id(item[1]))
+                stack.append(item[1].items)
+
+
+def conditions(items: Items, op: Op, inside: bool = False, known: dict[int, int | None] | None = None) -> int | None:
+    """How many conditions that are not known stand before a collective inside the functions that are called (those
+    of the
+    block itself are in sight and do not count); None when the block does not run it."""
+    memo: dict[int, int | None] = {} if known is None else known
+    best: int | None = None
+    passed = 0
+    for item in items:
+        kind = item[0]
+        found: int | None = None
+        if kind == "op" and item[1] is op:
+            found = 0
+        elif kind == "call" and item[1].has_ops:
+            key = id(item[1])
+            if key not in memo:
+                memo[key] = None  # a recursive call adds no way of its own
+                memo[key] = conditions(item[1].items, op, True, memo)
+            found = memo[key]
+        else:
+            chosen = kind == "if" and (inside or item[4] == item[5])
+            for block in blocks(item):
+                inner = conditions(block, op, inside, memo)
+                if (inner is not None and chosen and not varies(item[1]) and not expected(item[1])) or (
+                    inner is not None and kind == "try" and inside and block is not item[1] and block is not item[4]
+                ):
+                    inner += 1
+                if inner is not None and (found is None or inner < found):
+                    found = inner
+        if found is not None and (best is None or found + passed < best):
+            best = found + passed
+        if inside and kind == "if" and not varies(item[1]) and not expected(item[1]):
+            passed += any(x[0] == "exit" and x[1] not in ("raise", "continue") for x in every(item[2] + item[3]))
+    return best
+
+
+def expected(guard: Value) -> bool:
+    """A flag whose name says that the run is distributed."""
+    name = ""
+    if guard[0] == "bound":
+        name = guard[2]
+    elif guard[0] == "sym" and isinstance(guard[1], tuple):
+        name = str(guard[1][-1])
+    hinted = knowledge.identifier(name) if name else None
+    return hinted is not None and hinted[0] == "uniform_source"
+
+
+def keys_in(items: Items, known: dict[int, dict[str, bool]] | None = None) -> dict[str, bool]:
+    """{key of a collective: whether it always runs} of a block, calls followed."""
+    memo: dict[int, dict[str, bool]] = {} if known is None else known
+    out: dict[str, bool] = {}
+    for item in items:
+        kind = item[0]
+        if kind == "op":
+            out[item[1].key] = True
+        elif kind == "call" and item[1].has_ops:
+            key = id(item[1])
+            if key not in memo:
+                memo[key] = {}
+                memo[key] = keys_in(item[1].items, memo)
+            for name, always in memo[key].items():
+                out[name] = out.get(name, False) or always
+        else:
+            for block in blocks(item):
+                for name in keys_in(block, memo):
+                    out.setdefault(name, False)
+    return out
+
+
+def first_op(items: Items, seen: set[int] | None = None) -> Op | None:
+    """The first collective of a block, calls followed."""
+    passed: set[int] = set() if seen is None else seen
+    for item in every(items):
+        if item[0] == "op":
+            return item[1]  # type: ignore[no-any-return]
+        if item[0] == "call" and item[1].has_ops and id(item[1]) not in passed:
+            passed.add(id(item[1]))
+            found = first_op(item[1].items, passed)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,42 @@
+"""A rank counted inside a group is given where a rank of the world is expected."""
+
+from __future__ import annotations
+
+from .._api import LIKELY, WARNING, Rule, Text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...findings import Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV410",
+    name="wrong-source-rank",
+    severity=WARNING,
+    confidence=LIKELY,
+    since="0.1",
+    summary=Text("a group-local rank as source where a global one is expected", "需要全局 rank 的地方使用了组内 rank"),
+)
+
+
+@RULE.check
+def check(project: Project) -> Iterator[Finding]:
+    for module, pos, function, name, rank in project.ranks.wrong_sources():
+        yield RULE.at(
+            project,
+            module,
+            pos,
+            Text(
+                "{name}() takes a global rank, but {rank} counts inside the group",
+                "{name}() 需要全局 rank，而 {rank} 是组内编号",
+                name=name,
+                rank=rank,
+            ),
+            function=function,
+            help=Text(
+                "use dist.get_global_rank(group, rank), or the group_src argument",
+                "使用 dist.get_global_rank(group, rank)，或 group_src 参数",
+            ),
+        )
