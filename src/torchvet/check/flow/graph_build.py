@@ -69,6 +69,7 @@ class Builder(Calls):
         self.depth -= 1
 
     def do_expr(self, s: Stmt) -> None:
+        self.statement = s[2]
         value = self.eval(s[2])
         if value.kind == "context" and s[2][0] == "call":  # torch.set_grad_enabled(False) as a statement
             self.env.mode = INHERIT if value.data == MAYBE else value.data

@@ -96,6 +96,9 @@ class Calls(Expressions):
         if name in table("unbounded_containers"):
             entries = {f"[**{i}]": a for i, a in enumerate(call.arguments) if a.kind not in ("func", "free", "lambda")}
             entries.update({f"['{k}']": v for k, v in call.keywords.items()})
+            made = self.program.entity(e[3][0], self.scope) if e[3] and e[3][0][0] in ("name", "attr") else None
+            if made and made[0] == "class":  # defaultdict(Meter)
+                entries["[*]"] = self.node("object", e[1], (), made[1])
             return self.node("box", e[1], (), Box("dict" if "ict" in name else "list", entries))
         if name in table("bounded_containers"):
             bounded = len(e[3]) > 1 or any(k == "maxlen" and v[:1] + v[2:] != ("const", None) for k, v in e[4])
@@ -211,7 +214,8 @@ class Calls(Expressions):
             return receiver
         if name in knowledge.graph("second_result_methods"):
             return self.with_indices(e, self.op(pos, name, receiver), bool(e[3] or e[4]), call)
-        if name in self.keepers and not self.is_project_method(e):
+        # `meter.add(v)` as a statement is no tensor arithmetic: its result would be lost
+        if name in self.keepers and e is not self.statement and not self.is_project_method(e):
             others = [] if name.endswith("_as") or name == "to" else [a for a in call.arguments if a.kind != "func"]
             return self.op(pos, name, receiver, *others)
         if name in self.scalers and call.arguments and not self.is_project_method(e):

@@ -339,7 +339,7 @@ class Carrying(Events):
             for method in self.holders(owner, callee.data, CALLED):
                 graph = self.graph(method)
                 other = graph.params.get(graph.self_name)
-                twin = graph.elements.get((id(other), callee.data)) if other is not None else None
+                twin = self.element_of(other, callee.data) if other is not None else None
                 if twin is not None and self.trained_in(graph, twin):
                     out = True
                     break

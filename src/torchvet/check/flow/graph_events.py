@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ... import knowledge
 from .graph_modules import Modules
 from .graph_summaries import MOST_FILES
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from .graph_summaries import Sites
     from .graph_values import Guards
 
+CALLED_NAMES = re.compile(r"\w+(?=\()")
 MAY, HUNT, SURE = 0, 1, 2
 CALLER_LEVELS = 2
 """Callers of callers asked whether they run backward on what comes back."""
@@ -160,8 +163,8 @@ class Events(Modules):
                         names.update(g.name for g in self.program.with_nested(f) if g is not f)
                     elif f.end_line - f.first_line < SHORT:
                         short.append((f.name, text))
-            direct = tuple(n + "(" for n in names if n not in ("__init__", "forward"))
-            names.update(name for name, text in short if any(d in text for d in direct))
+            direct = names - {"__init__", "forward"}
+            names |= {name for name, text in short if not direct.isdisjoint(CALLED_NAMES.findall(text))}
             self._trainers = names, "__call__" in names
         return self._trainers
 

@@ -62,6 +62,8 @@ class Expressions:
         self.alive = True
         self.loop: Loop | None = None
         self.guards: Guards = ()
+        self.statement: Expr = ()
+        """The expression that is a statement by itself."""
         table = knowledge.graph
         self.removers = table("remover_methods")
         self.keepers = table("keeper_methods")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_library import WRITTEN, Library
-from .graph_values import NOTHING, OFF, Call, Node
+from .graph_values import NOTHING, OFF, Box, Call, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,11 +99,14 @@ class Summaries(Library):
             return call.callee
         if call.receiver is NOTHING:
             return NOTHING
-        key = (id(call.receiver), "." + call.method)
-        elements = node.graph.elements
-        if key not in elements:
-            elements[key] = Node(node.graph, "elem", node.pos, (call.receiver,), "." + call.method)
-        found: Node = elements[key]
+        return self.element_of(call.receiver, "." + call.method)
+
+    def element_of(self, base: Node, key: str) -> Node:
+        """The one node for an element or attribute of a value."""
+        elements = base.graph.elements
+        if (id(base), key) not in elements:
+            elements[(id(base), key)] = Node(base.graph, "elem", base.pos, (base,), key)
+        found: Node = elements[(id(base), key)]
         return found
 
     def functions(self, node: Node, depth: int = 0) -> list[Function]:
@@ -268,6 +271,10 @@ class Summaries(Library):
             elif p[1] == "*" and p[0] == name:
                 rest = tuple(a for a in arguments[i:] if a is not NOTHING)
                 return Node(site.graph, "tuple", site.pos, rest) if rest else NOTHING
+            elif p[1] == "**" and p[0] == name:
+                named = {q[0] for q in params}
+                entries = {f"['{k}']": v for k, v in keywords.items() if k not in named}
+                return Node(site.graph, "box", site.pos, (), Box("dict", entries)) if entries else NOTHING
         return NOTHING
 
     def passed(self, param: Node) -> list[tuple[Node, Node]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from ... import knowledge
 from ...findings import Edit, Fix, Text
 from .graph_keeping import Keeping, Kept
 
@@ -53,18 +54,20 @@ class Graphs(Keeping):
         return self._candidates
 
     def find_candidates(self) -> list[Function]:
+        hooks = {"def " + n.rpartition(".")[2] + "(" for n in knowledge.graph("training_hooks")}
+        words = (*TRAINING, *EVALUATING, *hooks)
         out: dict[int, Function] = {}
         level: list[Function] = []
         for module in [m for p, m in self.program.modules.items() if p not in self.program.loaded_on_demand]:
             text = self.program.text(module.path) or ""
-            if not any(w in text for w in (*TRAINING, *EVALUATING)):
+            if not any(w in text for w in words):
                 continue
             for f in (self.program.main(module), *module.all_functions()):
                 for g in self.program.with_nested(f):
                     if id(g) in out:
                         continue
                     own = self.own_text(g)
-                    if any(w in own for w in (*TRAINING, *EVALUATING)):
+                    if any(w in own for w in words):
                         out[id(g)] = g
                         level.append(g)
         for f in list(level):

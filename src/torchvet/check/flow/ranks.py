@@ -14,7 +14,7 @@ from .ranks_explain import divergence
 from .ranks_machine import Machine
 from .ranks_suspects import Suspects
 from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, leaves, varies
-from .traces import Op, Table, Trace, Walker
+from .traces import HEAVY, Op, Table, Trace, Walker
 from .traces_compare import Comparison
 from .traces_items import every
 from .traces_questions import swallowing
@@ -77,8 +77,8 @@ class Ranks:
         for caller, _ in self.program.callers(function)[:8]:
             if id(caller) not in seen and caller not in callers:
                 callers.append(caller)
-        if not callers:
-            return found
+        if not callers or self.machine.root(function).weight > HEAVY:
+            return found  # too long to be looked at inside of its callers
         out: list[Divergence] = []
         for caller in callers:
             if not self.holds(caller, function):
@@ -181,10 +181,14 @@ def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any]]:
 def caught_in(trace: Trace) -> list[tuple[Any, str]]:
     """(key, how) of the handlers of a function that can take one rank elsewhere."""
     out: list[tuple[Any, str]] = []
+    guarded = {
+        id(x) for item in every(trace.items) if item[0] == "if" and varies(item[1]) for x in every(item[2] + item[3])
+    }
     for item in every(trace.items):
         if item[0] == "try" and len(out) < 4:
             how = swallowing(item)
-            if how:
+            # an iterator that every rank runs ends on every rank; one that only some run is theirs alone
+            if how and (how != "ended" or id(item) in guarded):
                 out.append((("caught", trace.module.path, item[5]), how))
     return out
 

@@ -375,7 +375,7 @@ def unknown_method(f: Frame, base: Value, name: str, args: list[Value], keywords
 
 def leave(f: Frame, args: list[Value], e: Expr) -> Value:
     code = args[0] if args else NONE
-    bad = code[0] == "const" and code[1] not in (None, 0, False)
+    bad = code[0] != "const" or code[1] not in (None, 0, False)  # a message or a number: the launcher ends the job
     f.items.append(("exit", "raise" if bad else "quit", e[1]))
     return UNKNOWN
 

@@ -54,8 +54,8 @@ class Flags:
             other = program.modules.get(path)
             if other is None:
                 continue
-            for line in text.split("\n"):
-                if needle in line and AGREES.search(line.replace(name, "")):
+            for row in program.lines_with(path, needle):
+                if AGREES.search(program.source_line(path, row).replace(name, "")):
                     return None
             if not written.search(text):
                 continue

@@ -9,6 +9,8 @@ of a set of strings differs between processes (PYTHONHASHSEED).
 
 from __future__ import annotations
 
+from re import compile
+
 from ..program.model import expressions_of, walk_block
 from .ranks_values import UNKNOWN, leaves, varies
 
@@ -21,13 +23,18 @@ if TYPE_CHECKING:
     from .ranks_values import Value
 
 
+PADDED = compile(r"pad|drop_last|\)\s*\*\s*[\w.]*(?:world|gpus|size|replicas|proc)", 2)
+"""Text of code that makes the shares equal."""
+
+
 def trip(f: Frame, iterated: Value, pos: int) -> Value:
     """What decides how a loop over a value turns; `UNKNOWN`: the same on every rank."""
     if f.in_join:
         return UNKNOWN
     kind = iterated[0]
     if varies(iterated):
-        return iterated
+        sliced = any(x[0] == "local" and x[2] == "share" for x in leaves(iterated))
+        return UNKNOWN if sliced and PADDED.search(f.machine.suspects.text_of(f.function)) else iterated
     if kind == "set":
         return ("local", ("set", f.module.path, pos), "set", iterated[1])
     if kind == "bar":
@@ -52,7 +59,8 @@ def share_of(f: Frame, cls: Class) -> Any:
     if id(cls) not in known:
         known[id(cls)] = None
         method = machine.program.method(cls, "__iter__")
-        if method is not None:
+        even = any("DistributedSampler" in b for b in machine.program.bases(cls)[1])
+        if method is not None and not even and not PADDED.search(machine.suspects.text_of(method)):
             frame = machine.pure_frame(method)
             for s in walk_block(machine.program.body(method)):
                 if s[0] not in ("for", "while", "return"):

@@ -58,6 +58,7 @@ class Names:
         self._callers: dict[int, list[tuple[Function, Expr]]] = {}
         self._assigned: dict[int, dict[str, list[Function]]] = {}
         self._near: dict[str, list[str]] = {}
+        self._outside: dict[tuple[str, str], bool] = {}
         self._near_size = 0
         self._attributes: dict[int, list[tuple[str, Expr, Expr]]] = {}
         self._hosts: dict[str, frozenset[str]] = {}
@@ -401,9 +402,15 @@ class Names:
     def assigned_outside(self, cls: Class, name: str) -> bool:
         """Whether somebody else writes the field (`trainer.should_stop = True`), as far as the texts say."""
         needle = f".{name} ="
-        return any(
-            needle in (self.program.text(p) or "").replace(f"self{needle}", "") for p in self.near(cls.module.path)
-        )
+        for path in self.near(cls.module.path):
+            key = (path, name)
+            if key not in self._outside:
+                text = self.program.text(path) or ""
+                n = text.count(needle)
+                self._outside[key] = n > 0 and n > text.count("self" + needle)
+            if self._outside[key]:
+                return True
+        return False
 
     def near(self, path: str) -> list[str]:
         here = dirname(path)

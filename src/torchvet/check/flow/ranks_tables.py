@@ -182,7 +182,8 @@ def collective(
     name = row.last
     check_source(f, name, group, args, keywords, e)
     made_of = args[0] if args else keywords.get("ranks", NONE)
-    if row.kind == "group_create" and name == "new_group" and varies(made_of):
+    alone = made_of[0] == "list" and len(made_of[1]) == 1  # a group of this rank has nobody to meet
+    if row.kind == "group_create" and name == "new_group" and varies(made_of) and not alone:
         return group_of_own(f, row, made_of, e, sure and switched)
     f.items.append(("op", Op(name, name, group, f.module, e[1], row, sure and switched, row.family)))
     if row.kind == "group_create":

@@ -27,14 +27,15 @@ def swallowing(item: Item) -> str:
             continue
         if reraises or not body or leaves_by == "raise":
             continue
-        if any(True for _ in ops_of(items)):
+        if any(conditions(items, o) == 0 for o in ops_of(items)):
             return "handled"
         steps = sum(2 if o.row is not None and o.row.kind in STEPPING else 1 for o in body)
-        if leaves_by in ("continue", "break") and steps >= 2:
+        if leaves_by in ("continue", "break") and steps >= 2 and (not names or BROAD.intersection(names)):
             return "skipped"
     return ""
 
 
+BROAD = {"Exception", "RuntimeError", "BaseException", "OutOfMemoryError", "ValueError"}
 STEPPING = ("forward_collective", "backward_collective")
 
 
@@ -75,12 +76,11 @@ def conditions(items: Items, op: Op, inside: bool = False, known: dict[int, int 
                 memo[key] = conditions(item[1].items, op, True, memo)
             found = memo[key]
         else:
-            chosen = kind == "if" and (inside or item[4] == item[5])
+            chosen = kind == "if" and (inside or item[4] == item[5]) and uncertain(item[1], inside)
             for block in blocks(item):
                 inner = conditions(block, op, inside, memo)
-                if (inner is not None and chosen and not varies(item[1]) and not expected(item[1])) or (
-                    inner is not None and kind == "try" and inside and block is not item[1] and block is not item[4]
-                ):
+                handler = kind == "try" and inside and block is not item[1] and block is not item[4]
+                if inner is not None and (chosen or handler):
                     inner += 1
                 if inner is not None and (found is None or inner < found):
                     found = inner
@@ -89,6 +89,15 @@ def conditions(items: Items, op: Op, inside: bool = False, known: dict[int, int 
         if inside and kind == "if" and not varies(item[1]) and not expected(item[1]):
             passed += any(x[0] == "exit" and x[1] not in ("raise", "continue") for x in every(item[2] + item[3]))
     return best
+
+
+def uncertain(guard: Value, inside: bool) -> bool:
+    """Whether a guard adds a condition that is not known: one that is the same everywhere, alone or beside a rank
+    test."""
+    if not varies(guard):
+        return not expected(guard)
+    parts = guard[2:] if guard[:2] == ("op", "and") else ()
+    return inside and any(not varies(x) and not expected(x) for x in parts)
 
 
 def expected(guard: Value) -> bool:

@@ -75,6 +75,8 @@ class Wrapping:
         self.relevance = Relevance(program)
         self.processes = Processes(program, self.origins)
         self._traces: list[Trace] | None = None
+        self._way: list[Function] = []
+        self._names: dict[str, set[str]] = {}
 
     # ------------------------------------------------------------------------------------------------- traces
     def traces(self) -> list[Trace]:
@@ -83,9 +85,13 @@ class Wrapping:
             self._traces = []
             roots: dict[int, Function] = {}
             for f in self.wrapping_functions():
-                for r in self.roots(f, UP):
-                    roots.setdefault(id(r), r)
                 self.relevance.add(f)
+                self._way = [f]
+                found = self.roots(f, UP)
+                if self.shards_only(f) and not any(self.relevance.optimizes(g) for g in self._way):
+                    continue  # what matters of fully_shard is an optimizer before it
+                for r in found:
+                    roots.setdefault(id(r), r)
             for r in roots.values():
                 trace = Trace(self.program, self.origins, self.relevance)
                 trace.run(r)
@@ -106,6 +112,7 @@ class Wrapping:
             if module.path in self.program.loaded_on_demand or not here:
                 continue
             local = here | {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
+            self._names[module.path] = local
             for f in functions_naming(self.program, module, local):
                 if any(callee_name(c) in local and self.wraps(c, f) for c in self.calls(f)):
                     yield f
@@ -114,24 +121,34 @@ class Wrapping:
         return self.program.calls(f)
 
     def wraps(self, call: Expr, f: Function) -> bool:
+        return self.family(call, f) != ""
+
+    def family(self, call: Expr, f: Function) -> str:
+        """The family of the wrapper that a call names; "" when it names none that is followed here."""
         for x in self.program.entities(call[2], self.program.scope(f)):
             while x and x[0] == "partial":
                 x = x[1]
             name = x[1] if x and x[0] == "ext" else f"{x[1]}.{x[2]}" if x and x[0] == "extmethod" else ""
             if name in knowledge.loader("eager_optimizers"):
-                return True
+                return "optimizer"
             row = knowledge.api(name) if name else None
             if row is None or row.kind != "wraps_model":
                 continue
             if row.family == "accelerate":
-                return "use_orig_params" in (self.program.text(f.module.path) or "")
+                return row.family if "use_orig_params" in (self.program.text(f.module.path) or "") else ""
             if row.result != "dp_module":
-                return True
-        return False
+                return row.family if row.result != "ddp_module" else "ddp"
+        return ""
+
+    def shards_only(self, f: Function) -> bool:
+        """Is fully_shard all that the function wraps with?"""
+        families = {self.family(c, f) for c in self.calls(f) if callee_name(c) in self._names[f.module.path]}
+        return families <= {"", "fsdp2"}
 
     def roots(self, f: Function, up: int) -> list[Function]:
         """Where to start so that the function is met the way the program runs it."""
         self.relevance.add(f)
+        self._way.append(f)
         if f.name == "<module>":
             return [f]
         if f.owner is None and f.parent is None and not self.is_open(f):

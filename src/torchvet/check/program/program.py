@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
 NOTHING: frozenset[str] = frozenset()
+MOST_ON_DEMAND = 100_000
+"""A file of the walk that holds no subject word and is larger than this (characters) is not opened because a call leads
+there: it is a table or a model, parsing costs 10 ms and more, and what it gives stays unknown."""
 NEAR_FILES = 400
 """Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
 
@@ -36,6 +39,7 @@ class Program:
     def __init__(self, root: str, files: Iterable[str], read: Callable[[str], str | None]) -> None:
         self.root = root
         self.files = list(files)
+        self._walked = frozenset(self.files)
         self.modules: dict[str, Module] = {}
         self.loaded_on_demand: set[str] = set()
         self.crashes: list[tuple[str, str]] = []
@@ -52,6 +56,7 @@ class Program:
         self._heirs: Heirs | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: dict[int, dict[str, list[tuple[Expr, Function]]]] = {}
+        self._set: dict[int, list[tuple[str, Expr]]] = {}
         self._found: dict[tuple[str, str, int], str | None] = {}
         self._near: dict[str, list[str]] = {}
         self._called: dict[str, frozenset[str]] = {}
@@ -81,7 +86,7 @@ class Program:
         if path in self.modules:
             return self.modules[path]
         text = self.text(path)
-        if text is None:
+        if text is None or (len(text) > MOST_ON_DEMAND and path in self._walked):
             return None
         try:
             block = lower(text)
@@ -446,7 +451,14 @@ class Program:
         """What the class and its ancestors in the project assign to `self.<name>` (also at class level)."""
         out: list[tuple[Expr, Function]] = []
         for c in (cls, *self.bases(cls)[0]):
-            out += self.own_attributes(c).get(name, ())
+            if id(c) in self._attributes:
+                out += self._attributes[id(c)].get(name, ())
+                continue
+            out += [(value, self.main(c.module)) for n, value in self._set_in_class(c) if n == name]
+            rows = self.lines_with(c.module.path, "." + name)
+            for method in c.methods.values() if rows else ():
+                if any(method.first_line <= r <= method.end_line for r in rows):  # the others need not be lowered
+                    out += [(value, method) for n, value in self._set_in_method(method) if n == name]
         return out
 
     def own_attributes(self, cls: Class) -> dict[str, list[tuple[Expr, Function]]]:
@@ -455,32 +467,42 @@ class Program:
         if key not in self._attributes:
             out: dict[str, list[tuple[Expr, Function]]] = {}
             self._attributes[key] = out
-            main = self.main(cls.module)
-            for s in cls.block:
+            for name, value in self._set_in_class(cls):
+                out.setdefault(name, []).append((value, self.main(cls.module)))
+            for method in cls.methods.values():
+                for name, value in self._set_in_method(method):
+                    out.setdefault(name, []).append((value, method))
+        return self._attributes[key]
+
+    def _set_in_class(self, cls: Class) -> Iterator[tuple[str, Expr]]:
+        for s in cls.block:
+            if s[0] == "assign":
+                for t in s[2]:
+                    if t[0] == "name":
+                        yield t[2], s[3]
+            elif s[0] == "ann" and s[4] and s[2][0] == "name":
+                yield s[2][2], s[4]
+
+    def _set_in_method(self, method: Function) -> list[tuple[str, Expr]]:
+        """(attribute, assigned expression) of what a method assigns to attributes of its first parameter."""
+        key = id(method)
+        if key not in self._set:
+            self._set[key] = out = []
+            me = method.params[0][0] if method.params else ""
+            for s in self.statements(method) if me else ():
+                pairs: list[tuple[Expr, Expr]] = []
                 if s[0] == "assign":
                     for t in s[2]:
-                        if t[0] == "name":
-                            out.setdefault(t[2], []).append((s[3], main))
-                elif s[0] == "ann" and s[4] and s[2][0] == "name":
-                    out.setdefault(s[2][2], []).append((s[4], main))
-            for method in cls.methods.values():
-                if not method.params:
-                    continue
-                me = method.params[0][0]
-                for s in walk_block(self.body(method)):
-                    pairs: list[tuple[Expr, Expr]] = []
-                    if s[0] == "assign":
-                        for t in s[2]:
-                            if t[0] == "tuple" and s[3][0] == "tuple" and len(t[2]) == len(s[3][2]):
-                                pairs += zip(t[2], s[3][2])
-                            else:
-                                pairs.append((t, s[3]))
-                    elif s[0] == "ann" and s[4]:
-                        pairs.append((s[2], s[4]))
-                    for t, v in pairs:
-                        if t[0] == "attr" and t[2][0] == "name" and t[2][2] == me:
-                            out.setdefault(t[3], []).append((v, method))
-        return self._attributes[key]
+                        if t[0] == "tuple" and s[3][0] == "tuple" and len(t[2]) == len(s[3][2]):
+                            pairs += zip(t[2], s[3][2])
+                        else:
+                            pairs.append((t, s[3]))
+                elif s[0] == "ann" and s[4]:
+                    pairs.append((s[2], s[4]))
+                for t, v in pairs:
+                    if t[0] == "attr" and t[2][0] == "name" and t[2][2] == me:
+                        out.append((t[3], v))
+        return self._set[key]
 
     # ---------------------------------------------------------------------------------------------- positions
     def span(self, module: Module, pos: int) -> tuple[int, int, int, int]:
