@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEEPEST = 5
 """Calls into calls followed for one question."""
 MOST_CALLERS = 8
-MOST_FILES = 12
+MOST_FILES = 30
 MOST_PARTS = 48
 
 

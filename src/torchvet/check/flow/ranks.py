@@ -47,10 +47,13 @@ class Ranks:
         if self._found is None:
             found: dict[Any, Divergence] = {}
             for function in self.suspects.functions():
-                for d in self.confirmed(function):
-                    known = found.get(d.key)
-                    if known is None or (d.sure and not known.sure):
-                        found[d.key] = d
+                with self.program.guard(function.module):
+                    for d in self.confirmed(function):
+                        known = found.get(d.key)
+                        if known is None or (d.sure and not known.sure):
+                            found[d.key] = d
+            why = "ranks: more ways than are followed"
+            self.program.given_up += [(place, why) for place in sorted({*self.gave_up, *self.machine.over_budget})]
             self._found = sorted(found.values(), key=lambda d: (d.module.path, d.pos, d.guard[1]))
         return self._found
 

@@ -70,6 +70,8 @@ class Divergence:
         """The name of the rule that this is a case of."""
         if self.kind == "trips":
             return "collective-order" if self.why == "set" else "uneven-loop"
+        if self.subject == "group" and self.kind in ("guarded", "order"):
+            return "group-made-by-some"
         if self.why in ("clock", "signal", "flag"):
             return "local-stop-decision"
         if self.why:

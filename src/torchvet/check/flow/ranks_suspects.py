@@ -31,7 +31,8 @@ SMALL_CALL = compile(
     r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)"
 )
 DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
-FLAG = compile(r"^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
+SIGNALLED = compile(r"signal\.signal\([^\n]*?(\w+)\s*\)")
+FLAG = compile(r"(?m)^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
 HANDED_ON = compile(
     r"^\s*(?:return\s+|[\w.\[\]]+\s*=\s*)?(?:\w+\(\*|(?:self\.)?\w*(?:fn|func|function|callback|callable|method)\()"
 )
@@ -262,6 +263,11 @@ class Suspects:
                 text = "\n".join(lines[cls.first_line - 1 : cls.end_line])
                 if not self.words.isdisjoint(WORD.findall(text)):
                     self.words.add(cls.name)  # iterating over it may give each rank its share
+        if "signal" in page.tokens:
+            for handler in set(SIGNALLED.findall(page.text)):
+                for f in page.functions:
+                    if f.name == handler:
+                        self.words.update(FLAG.findall(self.text_of(f)))
         done: set[int] = set()
         for word in here:
             for i in page.places(word):

@@ -88,7 +88,7 @@ class Wrapping:
                 self.relevance.add(f)
                 self._way = [f]
                 found = self.roots(f, UP)
-                if self.shards_only(f) and not any(self.relevance.optimizes(g) for g in self._way):
+                if self.shards_only(f) and not any(self.relevance.names_optimizer(g) for g in self._way):
                     continue  # what matters of fully_shard is an optimizer before it
                 for r in found:
                     roots.setdefault(id(r), r)

@@ -56,6 +56,12 @@ class Relevance:
         lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
         return any(w in line for line in lines for w in OPTIMIZING)
 
+    def names_optimizer(self, f: Function) -> bool:
+        """Can the function make an optimizer, or call what makes one?"""
+        lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
+        code = [x for x in lines if not x.lstrip().startswith("#")]
+        return any(w in x for x in code for w in ("optim.", "ptimizer", "Adam", "SGD"))
+
     def _says(self, f: Function) -> bool:
         known = self._saying.get(id(f))
         if known is None:

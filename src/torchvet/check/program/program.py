@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from .attributes import Attributes
     from .heirs import Heirs
     from .model import Block, Expr, Stmt
     from .names import Entity
@@ -55,8 +56,7 @@ class Program:
         self._callers: dict[tuple[int, int], list[tuple[Function, Expr]]] = {}
         self._heirs: Heirs | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
-        self._attributes: dict[int, dict[str, list[tuple[Expr, Function]]]] = {}
-        self._set: dict[int, list[tuple[str, Expr]]] = {}
+        self._attributes: Attributes | None = None
         self._found: dict[tuple[str, str, int], str | None] = {}
         self._near: dict[str, list[str]] = {}
         self._called: dict[str, frozenset[str]] = {}
@@ -449,60 +449,19 @@ class Program:
 
     def attribute(self, cls: Class, name: str) -> list[tuple[Expr, Function]]:
         """What the class and its ancestors in the project assign to `self.<name>` (also at class level)."""
-        out: list[tuple[Expr, Function]] = []
-        for c in (cls, *self.bases(cls)[0]):
-            if id(c) in self._attributes:
-                out += self._attributes[id(c)].get(name, ())
-                continue
-            out += [(value, self.main(c.module)) for n, value in self._set_in_class(c) if n == name]
-            rows = self.lines_with(c.module.path, "." + name)
-            for method in c.methods.values() if rows else ():
-                if any(method.first_line <= r <= method.end_line for r in rows):  # the others need not be lowered
-                    out += [(value, method) for n, value in self._set_in_method(method) if n == name]
-        return out
+        return self.attributes.of(cls, name)
 
     def own_attributes(self, cls: Class) -> dict[str, list[tuple[Expr, Function]]]:
         """{attribute: [(assigned expression, function)]} of one class; class-level ones count with the module."""
-        key = id(cls)
-        if key not in self._attributes:
-            out: dict[str, list[tuple[Expr, Function]]] = {}
-            self._attributes[key] = out
-            for name, value in self._set_in_class(cls):
-                out.setdefault(name, []).append((value, self.main(cls.module)))
-            for method in cls.methods.values():
-                for name, value in self._set_in_method(method):
-                    out.setdefault(name, []).append((value, method))
-        return self._attributes[key]
+        return self.attributes.own(cls)
 
-    def _set_in_class(self, cls: Class) -> Iterator[tuple[str, Expr]]:
-        for s in cls.block:
-            if s[0] == "assign":
-                for t in s[2]:
-                    if t[0] == "name":
-                        yield t[2], s[3]
-            elif s[0] == "ann" and s[4] and s[2][0] == "name":
-                yield s[2][2], s[4]
+    @property
+    def attributes(self) -> Attributes:
+        if self._attributes is None:
+            from .attributes import Attributes
 
-    def _set_in_method(self, method: Function) -> list[tuple[str, Expr]]:
-        """(attribute, assigned expression) of what a method assigns to attributes of its first parameter."""
-        key = id(method)
-        if key not in self._set:
-            self._set[key] = out = []
-            me = method.params[0][0] if method.params else ""
-            for s in self.statements(method) if me else ():
-                pairs: list[tuple[Expr, Expr]] = []
-                if s[0] == "assign":
-                    for t in s[2]:
-                        if t[0] == "tuple" and s[3][0] == "tuple" and len(t[2]) == len(s[3][2]):
-                            pairs += zip(t[2], s[3][2])
-                        else:
-                            pairs.append((t, s[3]))
-                elif s[0] == "ann" and s[4]:
-                    pairs.append((s[2], s[4]))
-                for t, v in pairs:
-                    if t[0] == "attr" and t[2][0] == "name" and t[2][2] == me:
-                        out.append((t[3], v))
-        return self._set[key]
+            self._attributes = Attributes(self)
+        return self._attributes
 
     # ---------------------------------------------------------------------------------------------- positions
     def span(self, module: Module, pos: int) -> tuple[int, int, int, int]:
