@@ -148,3 +148,11 @@ def test_a_broken_cell_costs_only_itself() -> None:
     assert [(line, book.place(line)[:2]) for line, _ in book.broken] == [(2, (2, 1)), (6, (4, 1))]
     assert book.place(5)[:2] == (3, 2)
     compile(book.text, "notebook", "exec")
+
+
+def test_an_indented_cell_is_read_as_jupyter_reads_it():
+    import json
+
+    cells = [{"cell_type": "code", "source": ["    x = 1\n", "    for i in y:\n", "        z(i)\n"]}]
+    book = load(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}).encode())
+    assert not book.broken and book.text.splitlines() == ["x = 1", "for i in y:", "    z(i)"]

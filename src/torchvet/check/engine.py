@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 FORK_BYTES = 3_000_000
 """From this much source on, a second process reads and lowers half of it (a fork and its pipe cost about 10 ms)."""
 
+DEPTH = 6000
+"""Nested Python calls: values are followed through long chains of calls, bounded by budgets, which may need more than the
+usual 1000."""
+
 
 class Result:
     """What a check found. `findings` are sorted and without the suppressed ones; paths are relative to `root`."""
@@ -82,12 +86,15 @@ def check(
     """Check files and folders (or `stdin` under the name `stdin_name`). `overlay`: content that stands in for that of
     files, by path relative to the result's root. UserError: no such path."""
     collecting = gc.isenabled()
+    depth = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(depth, DEPTH))
     gc.disable()  # trees are a million objects without a cycle: collecting them makes parsing three times slower
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler warns about escapes in the user's strings
             return _Check(options, progress, overlay).run(list(paths), stdin, stdin_name or "<stdin>")
     finally:
+        sys.setrecursionlimit(depth)
         if collecting:
             gc.enable()
 

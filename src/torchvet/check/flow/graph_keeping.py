@@ -315,9 +315,10 @@ class Keeping(Evaluations):
             yield from self.kept_by(node, node, [(n, None) for n in call.arguments[:1]])
             return
         found_in = [f for f, _ in self.targets(node)[:3] if f.name != "__init__" and self.may_keep(f)]
-        if not found_in or not any(
-            self.carry(n) for n in (*call.arguments, *call.keywords.values()) if n is not NOTHING
-        ):
+        # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
+        held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
+        given = [n for n in (*call.arguments, *call.keywords.values(), *held) if n is not NOTHING]
+        if not found_in or not any(self.carry(n, callers=False) for n in given):
             return
         for f in found_in:
             found = list(self.keepers_of(f, ()))
@@ -400,12 +401,24 @@ class Keeping(Evaluations):
             expr = handed[0] if handed else None
             name = self.text_at(graph, node.data.expr[2])[-LONGEST:]
             k = Kept("meter", graph.function, node.pos, name, self.text_at(graph, expr), found, expr)
+            put = self.put_before(node) if handed is None else None
+            if put is not None:
+                k.pos, expr, handed = put.pos, put.expr, (put.expr or (), put.value)
+                k.expr, k.value = expr, self.text_at(graph, expr)
             k.plain = handed is not None and is_plain(handed[1]) and not holds_tensors(self, handed[1])
             k.evaluation = self.in_evaluation(found)
             if at is not None:
                 k.store_at = (at.graph.function.module, at.pos)
             yield k
             return
+
+    def put_before(self, node: Node) -> Store | None:
+        """The statement that put a value with a graph into the object whose method is called."""
+        for acc in node.graph.contents.get(node.data.receiver, ()):
+            if self.carry(acc.data.value, callers=False) is not None:
+                found: Store = acc.data
+                return found
+        return None
 
     def holder(self, store: Store, sites: tuple[Node, ...]) -> Node:
         """The object, as the outermost caller knows it, in whose attribute a callee keeps a value."""

@@ -441,6 +441,8 @@ class Summaries(Library):
             field = self.field_of(base, key)
             if field is not None:
                 out.append((field, sites))
+            if key[0] == "[":
+                self.stored(base, key, sites, out)
             if key[0] == "." and not isinstance(base.data, str):
                 for n in self.heap(base.data, key):
                     if n is NOTHING:

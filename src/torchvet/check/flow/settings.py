@@ -394,6 +394,12 @@ class Settings:
                     return False
         return True
 
+    def only_prepare_data(self, loaders: list[Made]) -> bool:
+        """Whether all of these loaders are process pools of scripts that prepare data once."""
+        from .settings_purpose import prepares_data
+
+        return bool(loaders) and all(prepares_data(self.program, x.module) for x in loaders)
+
     # -------------------------------------------------------------------------------------------------- places
     def places(self, name: str, wanted: Callable[[Value], bool]) -> list[Place]:
         """Where the values of a parameter are set, over all loaders, in the order of the files. A place in a module

@@ -73,11 +73,22 @@ def load(data: bytes) -> Notebook:
     if _mistake(book.text) is not None:
         for start, end in zip(starts, [*starts[1:], len(out)]):
             mistake = _mistake("\n".join(out[start:end]) + "\n")
+            if mistake is not None and out[start:end] and out[start][:1] in (" ", "\t"):
+                out[start:end] = unindented(out[start:end])
+                mistake = _mistake("\n".join(out[start:end]) + "\n")
             if mistake is not None:
                 book.broken.append((start + (mistake.lineno or 1), mistake))
                 out[start:end] = [""] * (end - start)
         book.text = "\n".join(out) + "\n"
     return book
+
+
+def unindented(lines: list[str]) -> list[str]:
+    """A cell without the indentation of its first line, which Jupyter takes away from all lines that have it
+    (IPython/core/inputtransformer2.py: `leading_indent`)."""
+    first = lines[0]
+    indent = first[: len(first) - len(first.lstrip())]
+    return [line[len(indent) :] if line.startswith(indent) else line for line in lines]
 
 
 def _mistake(source: str) -> SyntaxError | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._api import WARNING, Rule, Text, note_at
+from .._api import NOTE, WARNING, Rule, Text, note_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ RULE = Rule(
 def check(project: Project) -> Iterator[Finding]:
     limit = project.options.max_workers
     for place in project.settings.places("num_workers", lambda v: v.is_number and v.value > limit):
+        if project.settings.only_prepare_data(place.loaders):
+            continue
         others = [x for x in place.loaders if x.module is not place.module or not x.spans(place.pos)]
         by_default = bool(place.value.via)
         yield RULE.at(
@@ -41,6 +43,7 @@ def check(project: Project) -> Iterator[Finding]:
                 limit=limit,
             ),
             function=place.function,
+            severity=WARNING if place.value.value > limit + limit // 2 else NOTE,
             help=Text(
                 "start with 4 and measure (torchvet tune); max-workers sets the limit",
                 "从 4 开始并测量（torchvet tune）；上限由 max-workers 设置",

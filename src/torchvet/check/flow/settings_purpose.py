@@ -1,0 +1,18 @@
+"""What a program with a loader is for: a loader may be the process pool of a script that prepares data once."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..program.model import Module
+    from ..program.program import Program
+
+LEARNS = ("backward(", ".eval()", "optim", ".cuda(", ".to(", "training_step", "nn.Module", "init_process_group")
+"""Signs of a model that is trained or asked, or of a device."""
+
+
+def prepares_data(program: Program, module: Module) -> bool:
+    """A script (it has a `__main__` part) without any sign of a model or a device: nothing waits for its workers on
+    several ranks, and nothing else runs beside them."""
+    text = program.text(module.path) or ""
+    return "__main__" in text and not any(word in text for word in LEARNS)
