@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from torchvet.check.config import Options
 from torchvet.check.engine import check
 from torchvet.findings import UserError

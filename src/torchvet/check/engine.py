@@ -30,8 +30,7 @@ FORK_BYTES = 3_000_000
 """From this much source on, a second process reads and lowers half of it (a fork and its pipe cost about 10 ms)."""
 
 DEPTH = 6000
-"""Nested Python calls: values are followed through long chains of calls, bounded by budgets, which may need more than the
-usual 1000."""
+"""Nested Python calls: values are followed through long chains of calls, bounded by budgets; 1000 are too few."""
 
 
 class Result:
@@ -175,7 +174,7 @@ class _Check:
         rows: dict[str, Row] = {}
         todo = []
         for entry in found.files:
-            path, full, size, mtime, _ = entry
+            path, _, size, mtime, _ = entry
             known = cache.lookup(path, size, mtime)
             if known is None and cache.known(path, size):
                 known = self.by_content(cache, entry)  # a fresh checkout: new times, old content

@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def console() -> None:
-    """The `torchvet` command: `main` in a process of its own, which is short: nothing is collected, and at the end the
-    memory is left to the system instead of being taken apart object by object (a tenth of the time of a large check)."""
+    """The `torchvet` command: `main` in a process of its own, which is short: nothing is collected, and at its end
+    the memory is left to the system instead of being taken apart object by object (a tenth of a large check)."""
     import gc
     import os
 

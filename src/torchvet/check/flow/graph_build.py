@@ -96,9 +96,17 @@ class Builder(Calls):
         path = path_of(target)
         before = self.read(path, target[1]) if path else self.eval(target)
         value = self.whole(s[4])
-        if s[2] == "+" and before.kind == "box" and value is not NOTHING:
-            expr = s[4][2][0] if s[4][0] in ("list", "tuple") and s[4][2] else s[4]
-            self.keep("append", s[1], before, path or (), self.op(s[1], "copy", value), expr)
+        literal = s[4][0] in ("list", "tuple") and len(s[4][2]) == 1
+        if s[2] == "+" and value is not NOTHING and (before.kind == "box" or literal):
+            expr = s[4][2][0] if literal else s[4]
+            item = self.element(value, "[0]", s[1]) if literal and value.kind == "tuple" else value
+            if literal and value.kind == "box":
+                item = next(iter(value.data.entries.values()))
+            kept = item if literal else self.op(s[1], "copy", value)
+            if kept is not NOTHING:
+                store = self.keep("append", s[1], before, path or (), kept, expr)
+                if path and before.kind != "box":
+                    self.write(path, store.acc)
             return
         added = self.op(s[1], s[2] + "=", value)
         if added is NOTHING or s[2] not in ("+", "-"):

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .graph_summaries import Sites
     from .graph_values import Guards
 
+DEEPEST_CHAIN = 150
+"""Values made of values followed for one question."""
 BUDGET = 1500
 """Nodes visited for one question about a value."""
 
@@ -118,6 +120,8 @@ class Carrying(Events):
         if node is NOTHING or node.graph is None:
             return None
         self.budget -= 1
+        if len(self._active) > DEEPEST_CHAIN:
+            return None
         mark = (id(node), len(sites), id(sites[-1]) if sites else 0)
         if self.budget < 0 or mark in self._active or (node.mode == OFF and node.kind in ("call", "op")):
             return None

@@ -45,19 +45,12 @@ class Unguarded:
 
 
 class Evaluations(Marks):
-    """Adds the question `unguarded`."""
-
-    def unguarded(self, functions: list[Function]) -> list[Unguarded]:
-        """The first unguarded forward of each function that evaluates."""
-        found: dict[int, Unguarded] = {}
-        for f in functions:
-            if ".eval()" not in self.text(f) and ".train(False)" not in self.text(f):
-                continue
-            for u in self.unguarded_in(f):
-                found.setdefault(id(u.function), u)
-        return list(found.values())
+    """Adds the question `unguarded_in`."""
 
     def unguarded_in(self, f: Function) -> Iterator[Unguarded]:
+        text = self.text(f)
+        if ".eval()" not in text and ".train(False)" not in text:
+            return
         graph = self.graph(f)
         if not graph.evals or f.name == "__init__" or self.wants_gradients(f):
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .graph_build import graph_of
+from .graph_values import Graph
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Class, Expr, Function
     from ..program.program import Program
-    from .graph_values import Graph, Node
+    from .graph_values import Node
 
 FUEL = 600
 """Steps of `Summaries.collect` for one question from outside."""
@@ -45,7 +46,11 @@ class Library:
     def graph(self, f: Function) -> Graph:
         known = self._graphs.get(id(f))
         if known is None:
-            known = self._graphs[id(f)] = graph_of(self.program, f)
+            try:
+                known = graph_of(self.program, f)
+            except RecursionError:  # an expression of many hundred operators: generated code
+                known = Graph(f)
+            self._graphs[id(f)] = known
         return known
 
     def text(self, f: Function) -> str:

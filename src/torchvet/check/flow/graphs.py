@@ -17,6 +17,7 @@ from .graph_keeping import Keeping, Kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from ..program.model import Function
@@ -112,23 +113,33 @@ class Graphs(Keeping):
         """Every place that keeps a value with its graph, each once."""
         if self._kept is None:
             found: dict[tuple[str, int], Kept] = {}
-            for f in self.candidates():
-                for k in self.kept_in(f):
-                    found.setdefault((k.module.path, k.pos >> 44), k)
+            for k in self.each(self.candidates(), self.kept_in):
+                found.setdefault((k.module.path, k.pos >> 44), k)
             self._kept = list(found.values())
         return self._kept
 
     def evaluations(self) -> list[Unguarded]:
-        return self.unguarded(self.candidates())
+        found: dict[int, Unguarded] = {}
+        for u in self.each(self.candidates(), self.unguarded_in):
+            found.setdefault(id(u.function), u)
+        return list(found.values())
 
     def carried(self) -> list[Carried]:
         """States that go from step to step with their graph."""
-        return [c for f in self.candidates() for c in self.carried_in(f)] + [
-            c for f in self.methods() for c in self.carried_by_objects(f)
-        ]
+        found = list(self.each(self.candidates(), self.carried_in))
+        return found + list(self.each(self.methods(), self.carried_by_objects))
 
     def statistics(self) -> list[Carried]:
-        return [c for f in self.methods() for c in self.statistics_in(f)]
+        """Running statistics that take a graph with them."""
+        return list(self.each(self.methods(), self.statistics_in))
+
+    def each(self, functions: list[Function], question: Callable[[Function], Iterable[Any]]) -> Iterator[Any]:
+        """The answers for each function; none for one whose expressions nest too deep (generated code)."""
+        for f in functions:
+            try:
+                yield from list(question(f))
+            except RecursionError:
+                continue
 
     def methods(self) -> list[Function]:
         """Methods that write attributes of self in the admitted modules, constructors left out."""
@@ -148,21 +159,18 @@ class Graphs(Keeping):
         return f"{f.params[0][0]}." in text and bool(STATE.search(text))
 
     def retained(self) -> list[Mark]:
-        return [
-            m
-            for f in self.candidates()
-            if "retain_graph" in self.text(f) or "create_graph" in self.text(f)
-            for m in self.retained_in(f)
-        ]
+        texts = ("retain_graph", "create_graph")
+        found = [f for f in self.candidates() if any(t in self.text(f) for t in texts)]
+        return list(self.each(found, self.retained_in))
 
     def hooks(self) -> list[Mark]:
-        return [m for f in self.functions_saying("_hook(") for m in self.hooks_in(f)]
+        return list(self.each(self.functions_saying("_hook("), self.hooks_in))
 
     def cached(self) -> list[Mark]:
-        return [m for f in self.functions_saying("cache") if f.decorators for m in self.cached_in(f)]
+        return list(self.each([f for f in self.functions_saying("cache") if f.decorators], self.cached_in))
 
     def emptied(self) -> list[Mark]:
-        return [m for f in self.candidates() if "empty_cache" in self.text(f) for m in self.emptied_in(f)]
+        return list(self.each([f for f in self.candidates() if "empty_cache" in self.text(f)], self.emptied_in))
 
     def functions_saying(self, word: str) -> list[Function]:
         """The functions of the admitted modules (nested ones too) whose text holds a word."""

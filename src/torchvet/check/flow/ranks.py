@@ -71,8 +71,9 @@ class Ranks:
         out = self.of(function)
         if not out:
             return out
-        own = [d for d in out if d.why == "exception"]  # of this function's handlers, whoever calls it
-        rest = [d for d in out if d.why != "exception"]
+        # what happens in a handler or a loop of this function is so, whoever calls it
+        own = [d for d in out if d.why == "exception" or d.kind in ("leaves", "trips")]
+        rest = [d for d in out if d not in own]
         return own + (self.survivors(rest, function, CALLER_LEVELS, {id(function)}) if rest else [])
 
     def survivors(self, found: list[Divergence], function: Function, levels: int, seen: set[int]) -> list[Divergence]:

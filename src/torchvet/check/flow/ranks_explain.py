@@ -38,8 +38,9 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
     if step is None:
         return None
     op, calls = step
-    if d.kind == "missing" and (contains(item[2], op) or contains(item[3], op)):
-        kind = "guarded"
+    if d.kind == "missing" and item[0] == "if":
+        inside = within(mark, op, calls) if node.kind == "op" else contains(item[2] + item[3], op)
+        kind = "guarded" if inside else kind
     if d.kind != "leaves" and answered(d, item, op):
         return None
     if item[0] == "if" and kind in ("exit", "order") and d.kind != "quits":
@@ -58,10 +59,9 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
             out.exit = left[0][2]
     elif kind == "leaves":
         exit_at = exit_of(item, taken)
-        if exit_at is not None:
-            out.module, out.pos, out.exit = trace.module, exit_at, exit_at
-        elif item[0] == "while" or item[4] != item[5]:
-            out.module, out.pos = trace.module, pos
+        if exit_at is None:
+            return None
+        out.module, out.pos, out.exit = trace.module, exit_at, exit_at
     elif kind == "exit":
         out.exit = exit_of(item, taken)
     if out.exit is not None and kind != "leaves":
@@ -212,7 +212,7 @@ def responsible(d: Difference) -> tuple[Node, str] | None:
         return tried, "True"
     if d.node.kind == "op" and d.kind in ("missing", "order"):
         op = d.node.data[0]
-        around = [m for m in others if m.data[0][0] == "if" and contains(m.data[0][2] + m.data[0][3], op)]
+        around = [m for m in others if m.data[0][0] == "if" and within(m, op, d.node.data[1])]
         passed = {m.key: m.data[3] for m in reversed(own)}
         for m in around:
             if passed.get(m.key, m.data[3]) != m.data[3]:
@@ -229,6 +229,18 @@ def responsible(d: Difference) -> tuple[Node, str] | None:
     if own:
         return own[0], own[0].data[3]
     return (others[0], opposite(others[0].data[3])) if others else None
+
+
+def within(mark: Node, op: Op, calls: Any) -> bool:
+    """Whether this very run of a collective, with the calls that led to it, lies in a branch of a guard."""
+    item, _, chain, _ = mark.data
+    if calls[: len(chain)] != chain:
+        return False
+    rest = calls[len(chain) :]
+    for x in every(item[2] + item[3]):
+        if (x[0] == "op" and x[1] is op) if not rest else (x[0] == "call" and x[2] == rest[0][1]):
+            return True
+    return False
 
 
 def opposite(taken: str) -> str:

@@ -317,7 +317,7 @@ class Names:
             return None
         if found[0] in ("rank_source", "local_rank_source"):
             return ("rank", ranks_expressions.axis_of(p[0]), False, origin)
-        if found[0] == "rank_predicate":
+        if found[0] == "rank_predicate" and not (p[2] is not None and p[2][0] == "const"):
             return leader_test("local" if "local" in p[0] else "world", False, origin)
         return None
 

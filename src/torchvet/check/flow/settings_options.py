@@ -66,8 +66,8 @@ class Options:
             for i, line in enumerate(self.program.lines(module.path), 1)
             if "add_arg" in line or "option(" in line or "set_defaults" in line
         ]
-        found = [f for f in module.all_functions() if any(f.first_line <= r <= f.end_line for r in rows)]
-        return [self.program.main(module), *found]
+        found = self.program.functions_on(module, rows)
+        return list(dict.fromkeys([self.program.main(module), *found]))
 
     def in_function(self, f: Function) -> list[Option]:
         out = []

@@ -540,14 +540,8 @@ def functions_naming(program: Program, module: Module, names: set[str]) -> Itera
 
 def functions_on(program: Program, module: Module, rows: list[int]) -> Iterator[Function]:
     """Functions (nested ones too, and the module's own code) to which one of the lines belongs."""
-    outside = set(rows)
-    for f in module.all_functions():
-        inside = [r for r in rows if f.first_line <= r <= f.end_line]
-        if inside:
-            outside.difference_update(inside)
-            yield from program.with_nested(f)
-    if outside:
-        yield program.main(module)
+    for f in program.functions_on(module, rows):
+        yield from program.with_nested(f)
 
 
 def is_self(e: Expr, f: Function) -> bool:

@@ -45,6 +45,7 @@ class Samplers:
         self._loops: dict[tuple[str, frozenset[str]], list[tuple[Function, Stmt, Loader]]] = {}
         self._training: dict[str, frozenset[str]] = {}
         self._generators: dict[str, list[Function]] = {}
+        self._ends: dict[tuple[str, int, tuple[int, ...]], list[Origin]] = {}
 
     def stale(self) -> list[tuple[Made, Epochs]]:
         """Samplers that shuffle, are used for several epochs in training, and never learn the epoch."""
@@ -82,7 +83,10 @@ class Samplers:
 
     def samplers_of(self, loader: Loader) -> list[Origin]:
         """The ends of a loader's sampler, also inside a batch sampler."""
-        out: list[Origin] = []
+        key = (loader.module.path, loader.pos, loader.frame.key())
+        if key in self._ends:
+            return self._ends[key]
+        self._ends[key] = out = []
         stack = [*loader.origins("sampler"), *loader.origins("batch_sampler")]
         for _ in range(20):
             if not stack:

@@ -61,7 +61,8 @@ class Program:
         self._near: dict[str, list[str]] = {}
         self._called: dict[str, frozenset[str]] = {}
         self._starts: dict[str, tuple[str, list[int]]] = {}
-        self._asked: dict[str, int] = {}
+        self._queries = 0
+        self._spans: dict[str, list[tuple[int, int, int, Function]]] = {}
         self._statements: dict[int, tuple[Stmt, ...]] = {}
         self._expressions: dict[int, tuple[Expr, ...]] = {}
         self._calls: dict[int, tuple[Expr, ...]] = {}
@@ -319,22 +320,29 @@ class Program:
             return
         for module in modules:
             rows = self.lines_with(module.path, name, called=True)
-            seen: set[int] = set()
-            outside = set(rows)
-            for f in (*module.all_functions(), self.main(module)):
-                if f.name == "<module>":
-                    inside: Iterable[int] = outside
-                else:
-                    inside = [r for r in rows if f.first_line <= r <= f.end_line]
-                    outside.difference_update(inside)
-                if not inside or id(f) in seen:
-                    continue
-                seen.add(id(f))
+            for f in self.functions_on(module, rows):
                 for g in self.with_nested(f):
                     scope = self.scope(g)
                     for call in self.calls(g):
                         if callee_name(call) == name and function in call_targets(call, scope):
                             yield g, call
+
+    def functions_on(self, module: Module, rows: list[int]) -> list[Function]:
+        """Functions and methods (nested ones not entered) to which one of the sorted lines belongs; last the module's own
+        code, when a line belongs to none."""
+        if module.path not in self._spans:
+            found = enumerate(module.all_functions())
+            self._spans[module.path] = sorted([(f.first_line, f.end_line, i, f) for i, f in found], key=lambda x: x[0])
+        spans = self._spans[module.path]
+        hit: dict[int, Function] = {}
+        outside = False
+        for row in rows:
+            at = bisect_right(spans, row, key=lambda x: x[0]) - 1
+            if at >= 0 and row <= spans[at][1]:
+                hit[spans[at][2]] = spans[at][3]
+            else:
+                outside = True
+        return [*(hit[i] for i in sorted(hit)), *((self.main(module),) if outside else ())]
 
     def _modules_naming(self, function: Function, name: str) -> list[Module]:
         """The modules whose text calls something of this name."""
@@ -344,10 +352,15 @@ class Program:
             near = [p for p in self.files if p.startswith(prefix)]
             self._near[prefix] = near if len(near) <= NEAR_FILES else []
         paths = dict.fromkeys([*self.modules, *self._near[prefix]])
+        self._queries += 1
+        if self._queries > 40:
+            self._note_calls(paths)
+            word = name + "("
+            paths = dict.fromkeys([p for p in paths if word in self._called[p]])
         own = f"\ndef {name}(" if function.owner is None else ""
         out = []
         for path in paths:
-            if not self.may_call(path, name):
+            if call_at(self.text(path) or "", name, 0) < 0:
                 continue
             text = self.text(path) or ""
             if own and path != function.module.path and own in text and "." + name not in text:
@@ -377,19 +390,13 @@ class Program:
             at = call_at(text, word, at + len(word)) if called else text.find(word, at + len(word))
         return out
 
-    def may_call(self, path: str, name: str) -> bool:
-        """Whether the text of a file calls something of this name. The first questions search the text; who asks often
-        gets the set of all names that are called there, which costs as much as about 40 searches."""
-        names = self._called.get(path)
-        if names is not None:
-            return name in names
-        self._asked[path] = asked = self._asked.get(path, 0) + 1
-        text = self.text(path) or ""
-        if asked > 40:
-            from re import findall
+    def _note_calls(self, paths: Iterable[str]) -> None:
+        """Note all names that are called or defined in these files: it costs as much as about 40 searches for one."""
+        from re import findall
 
-            self._called[path] = frozenset(findall(r"(?<!def )(?<!class )\b\w+(?=\()", text))
-        return call_at(text, name, 0) >= 0
+        for path in paths:
+            if path not in self._called:
+                self._called[path] = frozenset(findall(r"\b\w+\(", self.text(path) or ""))
 
     def with_nested(self, function: Function) -> Iterator[Function]:
         """A function and the functions and local classes' methods defined inside it."""
