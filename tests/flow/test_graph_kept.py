@@ -6,6 +6,21 @@ import pytest
 from graph_programs import graphs_of
 
 FAULTS = {
+    "tensor_slots": """
+import torch
+
+
+def fit(model, loader, opt, crit):
+    buf = torch.zeros(1000)
+    i = 0
+    for x, y in loader:
+        loss = crit(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        buf[i] = loss  # !
+        i += 1
+""",
     "defaultdict_list": """
 from collections import defaultdict
 

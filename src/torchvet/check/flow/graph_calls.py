@@ -78,11 +78,9 @@ class Calls(Expressions):
         if name in table("backward_calls"):
             self.run_backward(e, call, call.arguments[0] if call.arguments else NOTHING, name)
             return self.op(e[1], "gradient", *call.arguments) if self.flag(e, "create_graph") else NOTHING
-        if (
-            name in table("remover_functions")
-            or name in table("remover_helpers")
-            or name in table("source_less_functions")
-        ):
+        if name in table("source_less_functions") and name not in table("remover_functions"):
+            return self.node("tensor", e[1])
+        if name in table("remover_functions") or name in table("remover_helpers"):
             for a in call.arguments:
                 if a.kind in ("op", "call", "elem", "phi", "join", "acc"):
                     self.graph.removed.append((e[1], a))

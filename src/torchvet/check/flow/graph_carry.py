@@ -149,7 +149,7 @@ class Carrying(Events):
             return self.any_of([(n, sites) for n in node.inputs], within)
         if kind == "acc":
             return self.any_of([(n, sites) for n in (node.inputs[1], node.inputs[0])], within)
-        if kind == "box":
+        if kind in ("box", "tensor"):
             return self.any_of([(n, sites) for n in self.sources(node)], within)
         if kind == "snap":
             found = self.any_of([(n, sites) for n in node.data.values()], within)

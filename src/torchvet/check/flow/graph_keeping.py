@@ -25,6 +25,7 @@ STORES = re.compile(
 )
 
 
+MOST_INPUTS = 200
 LONGEST = 44
 """Characters of a place's name in a message."""
 
@@ -148,13 +149,19 @@ class Keeping(Evaluations):
         return loop in nest_of(node.loop) or node.kind in ("phi", "join", "acc", "snap")
 
     def comes_from_outside(self, value: Node) -> bool:
-        """Is a value an element of what the function was given?"""
-        root = value
-        while root.kind in ("elem", "iter", "op", "join", "phi") and root.inputs:
-            if root.kind == "elem" and root.data[0] == ".":
-                return False  # an attribute that is written elsewhere
-            root = root.inputs[0]
-        return root.kind == "param" and root.data != root.graph.self_name
+        """Is a value made of nothing but what the function was given?"""
+        stack, seen = [value], set[Node]()
+        given = False
+        while stack:
+            node = stack.pop()
+            if node in seen or len(seen) > MOST_INPUTS:
+                continue
+            seen.add(node)
+            if (node.kind == "elem" and node.data[0] == ".") or node.kind == "call":
+                return False  # an attribute that is written elsewhere, a result
+            given = given or (node.kind == "param" and node.data != node.graph.self_name)
+            stack += node.inputs
+        return given
 
     def is_off(self, found: Carry) -> bool:
         """Do all known callers switch gradients off where the value is made?"""
@@ -200,7 +207,7 @@ class Keeping(Evaluations):
                 stack.append((node.inputs[0], depth + 1))
             elif kind == "op" and (carried or node.data in ("copy", "slice")):
                 stack += [(n, depth + 1) for n in node.inputs]
-            elif kind in ("box", "object"):
+            elif kind in ("box", "object", "tensor"):
                 if kind == "box" and node.data.bounded:
                     return [], False
                 if not carried or kind == "box":
@@ -210,7 +217,7 @@ class Keeping(Evaluations):
                 root = node
                 while root.kind in ("elem", "iter") and root.inputs:
                     root = root.inputs[0]
-                if root.kind in ("box", "object"):
+                if root.kind in ("box", "object", "tensor"):
                     inside = set(nest_of(root.loop))
                     loops.update(lo for lo in nest if lo not in inside)
                 elif root.kind in ("param", "free"):

@@ -64,6 +64,7 @@ class Node:
     iter     None                      one element of inputs[0]
     tuple    None                      inputs are the items
     box      Box                       a list, dict, set or deque made here
+    tensor   None                      a tensor made here without a graph; may be written into
     object   Class or qualified name   an instance made here; inputs are the arguments
     func     Function
     lambda   Node                      the value of its body
@@ -237,7 +238,7 @@ def contradict(a: Guards, b: Guards) -> bool:
 
 def is_fresh(node: Node) -> bool:
     """Binding this starts anew: no graph, or a container made here."""
-    return node.kind in ("nothing", "box") or (node.kind == "object" and not node.inputs)
+    return node.kind in ("nothing", "box", "tensor") or (node.kind == "object" and not node.inputs)
 
 
 def render(e: Expr) -> str:

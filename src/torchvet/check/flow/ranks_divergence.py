@@ -15,6 +15,19 @@ if TYPE_CHECKING:
 STATE_WORDS = ("state", "checkpoint", "save", "full_tensor", "full_params", "load")
 
 
+SOURCES = {
+    "share": Text("each rank has its own share", "每个 rank 有自己的分片"),
+    "set": Text("the order of a set differs between processes", "集合的顺序在各进程间不同"),
+    "number": Text("a test of this rank's own numbers", "对本 rank 自己数值的判断"),
+    "clock": Text("the clock of this rank", "本 rank 的时钟"),
+    "signal": Text("set when this rank gets the signal", "本 rank 收到信号时设置"),
+}
+
+
+def came_from(name: str) -> Text:
+    return Text("the rank comes from {name}", "rank 来自 {name}", name=name)
+
+
 class Divergence:
     """One place where ranks part.
 
@@ -54,6 +67,12 @@ class Divergence:
     def many(self) -> bool:
         """Whether `runner` is a plural."""
         return str(self.runner).startswith("other") or str(self.runner).endswith("nodes")
+
+    @property
+    def by_strategy(self) -> bool:
+        """Whether the strategy chosen at run time decides that the call needs every rank: accelerate saves and gathers
+        locally under plain DDP."""
+        return self.op.family == "accelerate" and self.subject == "state"
 
     @property
     def place(self) -> Function | None:
@@ -107,12 +126,10 @@ class Divergence:
         out: list[tuple[Module, int, Text]] = []
         guard, pos, _ = self.guard
         if self.origin is not None and self.origin[1] != pos and self.origin[0] == guard.path:
-            out.append(
-                (guard, self.origin[1], Text("the rank comes from {name}", "rank 来自 {name}", name=self.origin[2]))
-            )
+            out.append((guard, self.origin[1], SOURCES.get(self.why) or came_from(self.origin[2])))
         out.append((guard, pos, Text("ranks part here", "各 rank 在此分开")))
         if self.exit is not None and self.exit != self.pos:
-            out.append((guard, self.exit, Text("{who}: leave here", "{who}：在此离开", who=self.leaver)))
+            out.append((guard, self.exit, Text("exit of {who}", "{who} 在此离开", who=self.leaver)))
         for module, at, label in self.chain:
             out.append((module, at, Text("calls {name}", "调用 {name}", name=label)))
         if (self.module, self.pos) != (self.op.module, self.op.pos):

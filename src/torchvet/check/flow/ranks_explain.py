@@ -100,7 +100,7 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         out.rows.reverse()
     whole = item[2] + item[3] if kind == "guarded" and item[0] == "if" else trace.items
     unknown = conditions(whole, op) or 0
-    if not out.sure or unknown:
+    if not out.sure or unknown or out.by_strategy:
         out.severity, out.confidence = WARNING, LIKELY
     if unknown > 1 or (unknown and not decided and not all(x[2] for x in ranks)):
         out.confidence = POSSIBLE
@@ -284,14 +284,14 @@ def exact(v: Value) -> bool:
 def who(a: Place, b: Place, ranks: list[Value]) -> tuple[Text, Text]:
     axis = ranks[0][1]
     names = {
-        "leader": Text("rank 0", "0 号进程"),
-        "other": Text("other ranks", "其他进程"),
-        "last": Text("last rank", "最后一个进程"),
-        "node leader": Text("local rank 0 of other nodes", "其他节点的本地 0 号进程"),
-        "first": Text("first rank of the group", "组内第一个进程"),
+        "leader": Text("rank 0", "rank 0"),
+        "other": Text("other ranks", "其他 rank"),
+        "last": Text("last rank", "最后一个 rank"),
+        "node leader": Text("local rank 0 of other nodes", "其他节点的 local rank 0"),
+        "first": Text("first rank of the group", "组内第一个 rank"),
     }
     if axis == "local" and b.name == "other":
-        return Text("local rank 0", "本地 0 号进程"), names["other"]
+        return Text("local rank 0", "local rank 0"), names["other"]
     if b.name == "last":
         return names["other"], names["last"]
     return names[a.name], names[b.name]

@@ -350,7 +350,7 @@ class Names:
                 v = ("sym", ("field", id(cls), name))
         if v is None and name not in self.dataclass_fields(cls):
             return v
-        if v is None or v[0] in ("const", "sym"):
+        if name in self.suspects.flags and (v is None or v[0] in ("const", "sym")):
             flag = self.flags.value(cls.module, name)
             v = flag if flag is not None else v
         self._fields[key] = v

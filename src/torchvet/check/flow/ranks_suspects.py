@@ -152,6 +152,8 @@ class Suspects:
         self.steps, self.plain_steps = step_words()
         self.wraps = {q.rpartition(".")[2] for q in knowledge.names("wraps_model")} | {"DDP", "FSDP"}
         self.wraps.discard("prepare")
+        self.flags: set[str] = set()
+        """Fields that are written under a rank test or by a signal handler."""
         self.hot_names: set[str] = set()
         self.wrapping: set[str] = set()
         self.pages: dict[str, Page] = {}
@@ -267,7 +269,8 @@ class Suspects:
             for handler in set(SIGNALLED.findall(page.text)):
                 for f in page.functions:
                     if f.name == handler:
-                        self.words.update(FLAG.findall(self.text_of(f)))
+                        self.flags.update(FLAG.findall(self.text_of(f)))
+                        self.words |= self.flags
         done: set[int] = set()
         for word in here:
             for i in page.places(word):
@@ -294,6 +297,7 @@ class Suspects:
                 return
             flag = FLAG.match(line)
             if flag:
+                self.flags.add(flag.group(1))
                 self.words.add(flag.group(1))
 
     def define(self, before: str, line: str, levels: int) -> None:

@@ -141,6 +141,16 @@ class Loader(Made):
         return [Value(CONST, 0, Origin(("const", self.pos, 0), self.frame), self.pos)]
 
 
+class Nothing:
+    """Stands for all analyses of loaders where there are none: every question has an empty answer."""
+
+    def __getattr__(self, name: str) -> Callable[..., tuple[()]]:
+        return lambda *given: ()
+
+
+NOTHING = Nothing()
+
+
 class Settings:
     """`options` are the user's (limits). Everything is computed when asked for the first time."""
 
@@ -287,6 +297,8 @@ class Settings:
 
     @property
     def samplers(self) -> Samplers:
+        if self._samplers is None and not self.loaders():
+            return NOTHING  # type: ignore[return-value]
         if self._samplers is None:
             from .settings_samplers import Samplers
 
@@ -295,6 +307,8 @@ class Settings:
 
     @property
     def handles(self) -> Handles:
+        if self._handles is None and not self.loaders():
+            return NOTHING  # type: ignore[return-value]
         if self._handles is None:
             from .settings_handles import Handles
 
@@ -304,6 +318,8 @@ class Settings:
     @property
     def generators(self) -> Handles:
         """Random generators that datasets carry into their workers."""
+        if self._generators is None and not self.loaders():
+            return NOTHING  # type: ignore[return-value]
         if self._generators is None:
             from .settings_handles import Handles
 
@@ -312,6 +328,8 @@ class Settings:
 
     @property
     def in_workers(self) -> Workers:
+        if self._workers is None and not self.loaders():
+            return NOTHING  # type: ignore[return-value]
         if self._workers is None:
             from .settings_workers import Workers
 
@@ -320,6 +338,8 @@ class Settings:
 
     @property
     def use(self) -> Use:
+        if self._use is None and not self.loaders():
+            return NOTHING  # type: ignore[return-value]
         if self._use is None:
             from .settings_use import Use
 
@@ -328,6 +348,8 @@ class Settings:
 
     @property
     def conflicts(self) -> Conflicts:
+        if self._conflicts is None and not self.loaders():
+            return NOTHING  # type: ignore[return-value]
         if self._conflicts is None:
             from .settings_conflicts import Conflicts
 

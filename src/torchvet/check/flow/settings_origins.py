@@ -86,6 +86,7 @@ class Origins:
         self._memo: dict[Any, list[Origin]] = {}
         self._busy: set[Any] = set()
         self._reach: dict[tuple[int, str, int], list[Any]] = {}
+        self._touched: dict[int, frozenset[str]] = {}
 
     def of(self, e: Expr, frame: Frame) -> list[Origin]:
         key = (id(e), frame.key())
@@ -141,7 +142,7 @@ class Origins:
         key = (id(f), name, pos or 0)
         if key not in self._reach:
             walrus = ":=" in (self.program.text(f.module.path) or "")
-            self._reach[key] = reaching(self.program.body(f), name, pos, walrus)
+            self._reach[key] = reaching(self.program.body(f), name, pos, walrus, self._touched)
         out: list[Origin] = []
         for d in self._reach[key]:
             if d is START or d == START:

@@ -37,11 +37,13 @@ def contains(outer: int, inner: int) -> bool:
     return start_of(outer) <= start_of(inner) and end_of(inner) <= end_of(outer)
 
 
-def reaching(block: Block, name: str, use: int | None, walrus: bool = True) -> list[Definition]:
+def reaching(
+    block: Block, name: str, use: int | None, walrus: bool = True, known: dict[int, frozenset[str]] | None = None
+) -> list[Definition]:
     """Definitions of `name` that can hold at position `use` (None: at the end of the block): ("value", E),
     ("item", E, index), ("element", E), ("enter", E), OPAQUE, or START where nothing was assigned. `walrus`: look for
-    `:=` inside expressions too."""
-    walk = _Walk(name, use, walrus)
+    `:=` inside expressions too. `known`: what earlier questions about the same blocks have found out."""
+    walk = _Walk(name, use, walrus, {} if known is None else known)
     end = walk.block(block, frozenset((START,)))
     found = walk.seen if use is not None else end
     if found is None or (use is not None and not walk.met):
@@ -53,8 +55,51 @@ def _order(d: Definition) -> int:
     return d[1][1] if len(d) > 1 else 0
 
 
+LEAVES = "return"
+"""Stands among the names that a statement touches when the way may end inside it (no name is a keyword)."""
+
+
+def touched(s: Stmt, walrus: bool, known: dict[int, frozenset[str]]) -> frozenset[str]:
+    """The names that a statement, with its blocks, may bind or delete, and LEAVES. Kept by the statement's identity."""
+    found = known.get(id(s))
+    if found is None:
+        kind = s[0]
+        names: dict[str, list[Definition]] = {}
+        if kind in ("return", "raise", "break", "continue"):
+            names[LEAVES] = []
+        elif kind == "assign":
+            for t in s[2]:
+                bind_target(t, s[3], names)
+        elif kind in ("ann", "for"):
+            bind_target(s[2], s[3], names)
+        elif kind == "aug":
+            bind_target(s[3], s[4], names)
+        elif kind == "with":
+            for context, target in s[2]:
+                if target:
+                    bind_target(target, context, names)
+        elif kind == "try":
+            names.update({h[1]: [] for h in s[3] if h[1]})
+        elif kind == "match":
+            names.update({n: [] for case in s[3] for n in case[0]})
+        elif kind in ("def", "class"):
+            names[s[2][0]] = []
+        elif kind == "del":
+            names.update({t[2]: [] for t in s[2] if t[0] == "name"})
+        elif kind in ("import", "from"):
+            names.update({a or n.partition(".")[0]: [] for n, a in (s[2] if kind == "import" else s[3])})
+        for e in expressions_of(s) if walrus else ():
+            for x in walk_expr(e):
+                if x[0] == "walrus":
+                    bind_target(x[2], x[3], names)
+        found = frozenset(names).union(*[touched(x, walrus, known) for b in blocks_of(s) for x in b])
+        known[id(s)] = found
+    return found
+
+
 class _Walk:
-    def __init__(self, name: str, use: int | None, walrus: bool) -> None:
+    def __init__(self, name: str, use: int | None, walrus: bool, known: dict[int, frozenset[str]]) -> None:
+        self.known = known
         self.walrus = walrus
         self.name = name
         self.use = use
@@ -74,6 +119,10 @@ class _Walk:
     def statement(self, s: Stmt, state: State) -> State:
         kind = s[0]
         here = self.use is not None and contains(s[1], self.use)
+        if not here:
+            names = touched(s, self.walrus, self.known)
+            if self.name not in names and LEAVES not in names:
+                return state
         if kind == "if":
             if here and not any(_inside(b, self.use) for b in (s[3], s[4])):
                 self.meet(state)

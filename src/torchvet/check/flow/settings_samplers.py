@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import calls_in, dotted, walk_block
-from ..program.program import callee_name
+from ..program.program import called_names, callee_name
 from .settings_origins import FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming
 from .settings_reach import contains, loops_around
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..program.model import Expr, Function, Module, Stmt
+    from ..program.model import Block, Expr, Function, Module, Stmt
     from .settings import Loader, Made, Settings
 
 
@@ -44,6 +44,8 @@ class Samplers:
         self.program = settings.program
         self._loops: dict[tuple[str, frozenset[str]], list[tuple[Function, Stmt, Loader]]] = {}
         self._training: dict[str, frozenset[str]] = {}
+        self._called: dict[int, frozenset[str]] = {}
+        self._anywhere: frozenset[str] | None = None
         self._generators: dict[str, list[Function]] = {}
         self._ends: dict[tuple[str, int, tuple[int, ...]], list[Origin]] = {}
 
@@ -127,23 +129,37 @@ class Samplers:
         """Names of functions that, by the names they call, may lead to a backward: a cheap bound, found in the text."""
         key = group[0].path
         if key not in self._training:
-            import re
-
-            calls: dict[str, set[str]] = {}
-            called = re.compile(r"(\w+)\(")
-            for module in group:
-                if "(" not in (self.program.text(module.path) or ""):
-                    continue
-                for f in module.all_functions():
-                    calls.setdefault(f.name, set()).update(called.findall(self.lines_of(f)))
-            found = set(knowledge.loader("step_methods"))
-            for _ in range(4):
-                found |= {name for name, of in calls.items() if of & found}
-            self._training[key] = frozenset(found)
+            self._training[key] = self.leading_to_step(group)
         return self._training[key]
 
-    def lines_of(self, f: Function) -> str:
-        return "\n".join(self.program.lines(f.module.path)[f.first_line - 1 : f.end_line])
+    def leading_to_step(self, modules: list[Module]) -> frozenset[str]:
+        program = self.program
+        found = new = frozenset(knowledge.loader("step_methods"))
+        for _ in range(4):
+            more: set[str] = set()
+            for module in modules:
+                names = new & program.called(module.path)
+                rows = {r for n in names for r in program.lines_with(module.path, n, called=True)}
+                more.update(f.name for f in program.functions_on(module, sorted(rows)))
+            new = frozenset(more - found)
+            found |= new
+        return found
+
+    def called_in(self, f: Function) -> frozenset[str]:
+        """Names that are called in the text of a function."""
+        key = id(f)
+        if key not in self._called:
+            self._called[key] = called_names(self.program.text_of(f))
+        return self._called[key]
+
+    def anywhere(self) -> frozenset[str]:
+        """The same bound over all modules."""
+        if self._anywhere is None:
+            self._anywhere = self.leading_to_step(list(self.program.modules.values()))
+        return self._anywhere
+
+    def trains(self, block: Block, f: Function) -> bool:
+        return self.settings.trains(block, f, names=self.anywhere())
 
     def loops(self, module: Module, names: frozenset[str]) -> list[tuple[Function, Stmt, Loader]]:
         """Loops over loaders in functions that train (or hand batches on to something not seen into). `names`:
@@ -152,15 +168,17 @@ class Samplers:
         if key not in self._loops:
             out: list[tuple[Function, Stmt, Loader]] = []
             self._loops[key] = out
+            if names and names.isdisjoint(self.program.called(module.path)):
+                return out
             for f in functions_naming(self.program, module, {"for "}):
-                if names and f.name != "<module>" and not any(n + "(" in self.lines_of(f) for n in names):
+                if names and f.name != "<module>" and names.isdisjoint(self.called_in(f)):
                     continue
                 for s in self.program.statements(f):
                     if s[0] != "for" or s[3][0] not in ("name", "attr", "call", "sub"):
                         continue
                     if s[3][0] == "call" and callee_name(s[3]) in NO_LOADERS:
                         continue
-                    if not self.settings.function_trains(f, names) and (names or not hands_on(s)):
+                    if (names or not hands_on(s)) and not self.settings.function_trains(f, names or self.anywhere()):
                         continue
                     for o in self.settings.iterated(s[3], Frame(f)):
                         loader = self.settings.loader_of(o)
@@ -186,7 +204,7 @@ class Samplers:
 
     def repeated(self, f: Function, loop: Stmt, loader: Loader, made: Made) -> Epochs | None:
         """Is the loop over the loader run for several epochs, training?"""
-        if not self.settings.trains(loop[4], f) and not self.fed(loop, loader, made):
+        if not self.trains(loop[4], f) and not self.fed(loop, loader, made):
             return None
         outer = self.outer_loop(f, loop[1], made)
         if outer is not None:
@@ -263,7 +281,7 @@ class Samplers:
 
     def iterated_again(self, f: Function, made: Made) -> Epochs | None:
         """`it = iter(loader)` inside a loop that trains on `next(it)`: once for each epoch, or when it is exhausted."""
-        if f.is_generator or not self.settings.function_trains(f):
+        if f.is_generator or not self.settings.function_trains(f, self.anywhere()):
             return None
         body = self.program.body(f)
         for s in self.program.statements(f):
@@ -274,7 +292,7 @@ class Samplers:
                 continue
             outer = around[0]
             inner = outer[4] if outer[0] == "for" else outer[3]
-            if not any(callee_name(c) == "next" for c in calls_in(inner)) or not self.settings.trains(inner, f):
+            if not any(callee_name(c) == "next" for c in calls_in(inner)) or not self.trains(inner, f):
                 continue
             if outer[0] == "for" and not self.several(outer, Frame(f)):
                 continue
@@ -286,7 +304,7 @@ class Samplers:
     def consumed(self, generator: Function, depth: int = 0) -> bool:
         """Is a function that calls this generator, or a caller of it, one that trains?"""
         for g, _ in self.program.callers(generator)[:6]:
-            if self.settings.trains(self.program.body(g), g):
+            if self.trains(self.program.body(g), g):
                 return True
             if depth < 2 and self.consumed(g, depth + 1):
                 return True

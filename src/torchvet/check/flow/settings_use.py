@@ -46,7 +46,7 @@ class Use:
                 if wrap is None:
                     continue
                 for f, loop in self.loops(e):
-                    if loop[0] != "for" or not self.settings.trains(loop[4], f):
+                    if loop[0] != "for" or not self.settings.samplers.trains(loop[4], f):
                         continue
                     found = [self.settings.loader_of(o) for o in self.settings.iterated(loop[3], Frame(f))]
                     loaders = [x for x in found if x is not None]

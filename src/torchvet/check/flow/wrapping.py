@@ -10,7 +10,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
-from .settings_origins import Frame, Origins, functions_naming
+from .settings_origins import Frame, Origins, functions_on
 from .wrapping_models import (
     BYPASSED,
     CLIPPED,
@@ -113,7 +113,8 @@ class Wrapping:
                 continue
             local = here | {k for k, b in module.names.items() if b[0] == "from" and b[2] in here}
             self._names[module.path] = local
-            for f in functions_naming(self.program, module, local):
+            lines = {i for n in local for i in self.program.lines_with(module.path, n, called=True)}
+            for f in functions_on(self.program, module, sorted(lines)):
                 if any(callee_name(c) in local and self.wraps(c, f) for c in self.calls(f)):
                     yield f
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from ... import knowledge
+from ..program.program import called_names
 from .settings_origins import is_self
 from .wrapping_models import condition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from re import Pattern
-
     from ..program.model import Class, Expr, Function
     from ..program.program import Program
 
@@ -30,7 +29,6 @@ class Relevance:
         self._idle: dict[tuple[str, str], str] = {}
         self._placed: dict[int, dict[str, list[int]]] = {}
         self._conditions: dict[int, tuple[Expr, tuple[str, bool]]] = {}
-        self._called: Pattern[str] | None = None
 
     def add(self, f: Function) -> None:
         """A function on the way from a starting point to a wrap."""
@@ -65,7 +63,7 @@ class Relevance:
     def _says(self, f: Function) -> bool:
         known = self._saying.get(id(f))
         if known is None:
-            text = "\n".join(self.program.lines(f.module.path)[f.first_line - 1 : f.end_line])
+            text = self.program.text_of(f)
             known = self._saying[id(f)] = any(w in text for w in self.words())
         return known
 
@@ -163,13 +161,8 @@ class Relevance:
 
     def _named(self, f: Function) -> list[Function]:
         """Functions of the module and own methods that by the text of the function may be called in it."""
-        if self._called is None:
-            import re
-
-            self._called = re.compile(r"(\.?)(\w+)\(")
-        text = "\n".join(self.program.lines(f.module.path)[f.first_line - 1 : f.end_line])
-        names = dict.fromkeys(self._called.findall(text))
-        found = [f.module.functions.get(n) for dot, n in names if not dot]
+        names = called_names(self.program.text_of(f))
+        found = [f.module.functions.get(n) for n in sorted(names)]
         if f.owner is not None:
-            found += [self.program.method(f.owner, n) for dot, n in names if dot]
+            found += [self.program.method(f.owner, n) for n in sorted(names)]
         return [g for g in found if g is not None and g is not f]

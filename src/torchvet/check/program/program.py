@@ -328,8 +328,8 @@ class Program:
                             yield g, call
 
     def functions_on(self, module: Module, rows: list[int]) -> list[Function]:
-        """Functions and methods (nested ones not entered) to which one of the sorted lines belongs; last the module's own
-        code, when a line belongs to none."""
+        """Functions and methods (nested ones not entered) to which one of the sorted lines belongs; last the module's
+        own code, when a line belongs to none."""
         if module.path not in self._spans:
             found = enumerate(module.all_functions())
             self._spans[module.path] = sorted([(f.first_line, f.end_line, i, f) for i, f in found], key=lambda x: x[0])
@@ -353,10 +353,8 @@ class Program:
             self._near[prefix] = near if len(near) <= NEAR_FILES else []
         paths = dict.fromkeys([*self.modules, *self._near[prefix]])
         self._queries += 1
-        if self._queries > 40:
-            self._note_calls(paths)
-            word = name + "("
-            paths = dict.fromkeys([p for p in paths if word in self._called[p]])
+        if self._queries > 10:
+            paths = dict.fromkeys([p for p in paths if name in (self._called.get(p) or self.called(p))])
         own = f"\ndef {name}(" if function.owner is None else ""
         out = []
         for path in paths:
@@ -370,17 +368,26 @@ class Program:
                 out.append(module)
         return out
 
-    def lines_with(self, path: str, word: str, called: bool = False) -> list[int]:
-        """Numbers of the lines of a file that hold a word; `called`: that call a function of this name."""
+    def text_of(self, function: Function) -> str:
+        """The lines of a function, joined."""
+        text, starts = self._indexed(function.module.path)
+        end = function.end_line
+        return text[starts[function.first_line - 1] : starts[end] if end < len(starts) else len(text)]
+
+    def _indexed(self, path: str) -> tuple[str, list[int]]:
+        """The text of a file with plain line ends, and where its lines start."""
         if path not in self._starts:
-            starts, total = [], 0
-            for line in self.lines(path):
-                starts.append(total)
-                total += len(line) + 1
+            from itertools import accumulate
+
+            starts = [i + total for i, total in enumerate(accumulate(map(len, self.lines(path)), initial=0))][:-1]
             text = self.text(path) or ""
             plain = "\r" not in text and "\f" not in text
             self._starts[path] = (text if plain else "\n".join(self.lines(path)), starts)
-        text, starts = self._starts[path]
+        return self._starts[path]
+
+    def lines_with(self, path: str, word: str, called: bool = False) -> list[int]:
+        """Numbers of the lines of a file that hold a word; `called`: that call a function of this name."""
+        text, starts = self._indexed(path)
         out: list[int] = []
         at = call_at(text, word, 0) if called else text.find(word)
         while at >= 0:
@@ -390,13 +397,11 @@ class Program:
             at = call_at(text, word, at + len(word)) if called else text.find(word, at + len(word))
         return out
 
-    def _note_calls(self, paths: Iterable[str]) -> None:
-        """Note all names that are called or defined in these files: it costs as much as about 40 searches for one."""
-        from re import findall
-
-        for path in paths:
-            if path not in self._called:
-                self._called[path] = frozenset(findall(r"\b\w+\(", self.text(path) or ""))
+    def called(self, path: str) -> frozenset[str]:
+        """All names that are called or defined in a file."""
+        if path not in self._called:
+            self._called[path] = called_names(self.text(path) or "")
+        return self._called[path]
 
     def with_nested(self, function: Function) -> Iterator[Function]:
         """A function and the functions and local classes' methods defined inside it."""
@@ -536,6 +541,13 @@ def callee_name(call: Expr) -> str:
     """The last name of what is called: `a.b.c()` gives "c"."""
     f = call[2]
     return f[-1] if f[0] in ("name", "attr") else ""
+
+
+def called_names(text: str) -> frozenset[str]:
+    """All names before an opening bracket: ten times as fast when the text is read backwards, from the brackets on."""
+    from re import findall
+
+    return frozenset([found[:0:-1] for found in findall(r"\(\w+", text[::-1])])
 
 
 def call_at(text: str, name: str, start: int) -> int:

@@ -13,19 +13,21 @@ FAMILIES = {"tool": 0, "graph": 1, "loader": 2, "wrap": 3, "collective": 4, "nat
 """Family (folder) to the hundreds digit of its codes."""
 
 _rules: dict[str, Rule] = {}
+_names: dict[str, str] = {}
 
 
 def rule_names() -> dict[str, str]:
     """{rule name: family} without importing a rule: the file name is the rule's name."""
+    if _names:
+        return dict(_names)
     here = os.path.dirname(__file__)
-    out = {}
     for family in FAMILIES:
         folder = os.path.join(here, family)
         if os.path.isdir(folder):
             for entry in sorted(os.listdir(folder)):
                 if entry.endswith(".py") and not entry.startswith("_"):
-                    out[entry[:-3].replace("_", "-")] = family
-    return out
+                    _names[entry[:-3].replace("_", "-")] = family
+    return dict(_names)
 
 
 def rule(name: str) -> Rule:

@@ -30,7 +30,8 @@ def encoding(data: bytes) -> str:
 
 def declared(data: bytes) -> str | None:
     """The name in the coding line of the first two lines, normalised as the tokenizer does; None without one."""
-    if (b"coding" not in data[:2000] and len(data) < 2000) or b"#" not in data[:4000]:
+    second = data.find(b"\n", data.find(b"\n") + 1)
+    if b"coding" not in (data[:second] if second >= 0 else data):
         return None
     if not _cookie:
         from re import compile

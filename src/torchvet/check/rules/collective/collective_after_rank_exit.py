@@ -35,7 +35,7 @@ def check(project: Project) -> Iterator[Finding]:
             d.pos,
             Text(
                 "{name}() is not reached by {who} after the exit at line {line}",
-                "{who}在第 {line} 行离开，不会到达 {name}()",
+                "{who} 在第 {line} 行离开，不会到达 {name}()",
                 name=d.op.name,
                 who=d.leaver,
                 line=line_of(at),

@@ -34,7 +34,7 @@ def check(project: Project) -> Iterator[Finding]:
             if d.why
             else Text(
                 "{who} run {name}() where the others run another call",
-                "{who}执行 {name}()，而其他 rank 执行另一个调用",
+                "{who} 执行 {name}()，而其他 rank 执行另一个调用",
                 who=d.runner,
                 name=d.op.name,
             ),

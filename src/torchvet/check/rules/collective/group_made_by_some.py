@@ -32,7 +32,7 @@ def check(project: Project) -> Iterator[Finding]:
             d.pos,
             Text(
                 "{name}() has to be called by every rank, but runs on {who} only",
-                "{name}() 必须由每个 rank 调用，但只在{who}上执行",
+                "{name}() 必须由每个 rank 调用，但只在 {who} 上执行",
                 name=d.op.name,
                 who=d.runner,
             ),

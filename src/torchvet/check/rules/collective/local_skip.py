@@ -31,6 +31,12 @@ def check(project: Project) -> Iterator[Finding]:
             d.module,
             d.pos,
             Text(
+                "only a rank that meets the exception calls {name}()",
+                "只有遇到异常的 rank 会调用 {name}()",
+                name=d.op.name,
+            )
+            if d.kind == "guarded"
+            else Text(
                 "a rank that skips here leaves the others waiting in {name}()",
                 "在此跳过的 rank 会让其他 rank 在 {name}() 中等待",
                 name=d.op.name,

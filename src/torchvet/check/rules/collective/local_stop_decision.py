@@ -34,7 +34,7 @@ def check(project: Project) -> Iterator[Finding]:
             d.pos,
             Text(
                 "{who} can leave the loop alone; the others wait in {name}()",
-                "{who}可能独自离开循环；其他 rank 在 {name}() 中等待",
+                "{who} 可能独自离开循环；其他 rank 在 {name}() 中等待",
                 who=d.runner,
                 name=d.op.name,
             ),

@@ -30,9 +30,9 @@ def check(project: Project) -> Iterator[Finding]:
             project,
             d.module,
             d.pos,
-            Text("only {who} reach {name}()", "只有{who}会到达 {name}()", who=d.runner, name=d.op.name)
+            Text("only {who} reach {name}()", "只有 {who} 会到达 {name}()", who=d.runner, name=d.op.name)
             if d.many
-            else Text("only {who} reaches {name}()", "只有{who}会到达 {name}()", who=d.runner, name=d.op.name),
+            else Text("only {who} reaches {name}()", "只有 {who} 会到达 {name}()", who=d.runner, name=d.op.name),
             function=d.place,
             severity=d.severity,
             confidence=d.confidence,

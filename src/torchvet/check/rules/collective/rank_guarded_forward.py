@@ -34,7 +34,7 @@ def check(project: Project) -> Iterator[Finding]:
             d.pos,
             Text(
                 "{name} of the wrapped model runs on {who} only",
-                "已包装模型的 {name} 只在{who}上执行",
+                "已包装模型的 {name} 只在 {who} 上执行",
                 name=d.op.name,
                 who=d.runner,
             ),

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...findings import Finding
+    from ...flow.ranks_divergence import Divergence
     from ..project import Project
 
 RULE = Rule(
@@ -23,6 +24,22 @@ RULE = Rule(
 )
 
 
+def message(d: Divergence) -> Text:
+    if d.by_strategy:
+        return Text(
+            "under FSDP and DeepSpeed {name}() needs every rank, but it runs on {who} only",
+            "使用 FSDP 或 DeepSpeed 时 {name}() 需要所有 rank 参与，但只在 {who} 上执行",
+            name=d.op.name,
+            who=d.runner,
+        )
+    return Text(
+        "{name}() needs every rank, but runs on {who} only",
+        "{name}() 需要所有 rank 参与，但只在 {who} 上执行",
+        name=d.op.name,
+        who=d.runner,
+    )
+
+
 @RULE.check
 def check(project: Project) -> Iterator[Finding]:
     for d in project.ranks.divergences():
@@ -32,12 +49,7 @@ def check(project: Project) -> Iterator[Finding]:
             project,
             d.module,
             d.pos,
-            Text(
-                "{name}() needs every rank, but runs on {who} only",
-                "{name}() 需要所有 rank 参与，但只在{who}上执行",
-                name=d.op.name,
-                who=d.runner,
-            ),
+            message(d),
             function=d.place,
             severity=d.severity,
             confidence=d.confidence,
