@@ -140,12 +140,10 @@ def has_placement(e: Expr) -> bool:
     )
 
 
-def distinct(values: Any) -> Values:
-    out: list[Any] = []
-    for v in values:
-        if not any(v is x for x in out):
-            out.append(v)
-    return tuple(out[:ALTERNATIVES])
+def distinct(values: list[Any] | Values) -> Values:
+    if len(values) < 2:
+        return tuple(values)
+    return tuple({id(v): v for v in values}.values())[:ALTERNATIVES]
 
 
 def condition(test: Expr) -> tuple[str, bool]:

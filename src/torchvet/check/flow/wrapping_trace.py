@@ -167,8 +167,12 @@ class Trace(KnownCalls):
             env.update(then)
             self._path = (*before, (text, truth, s[2]))
         else:
-            for k in {**then, **other}:
-                env[k] = distinct((*then.get(k, ()), *other.get(k, ())))
+            for k, values in then.items():
+                others = other.get(k, values)
+                env[k] = values if values is others else distinct((*values, *others))
+            for k, values in other.items():
+                if k not in then:
+                    env[k] = values
         return False
 
     def entered(self, s: Stmt, env: dict[str, Values], f: Function, returned: list[Any]) -> bool:

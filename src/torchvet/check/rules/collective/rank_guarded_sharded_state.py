@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...findings import Finding
     from ...flow.ranks_divergence import Divergence
+    from .._api import Finding
     from ..project import Project
 
 RULE = Rule(
