@@ -52,7 +52,9 @@ def test_a_leak_is_found_beside_anything(tmp_path):
 
 
 def test_a_big_generated_file_is_read_in_time(tmp_path):
-    (tmp_path / "big.py").write_text("import torch\nloss.backward()\nDATA = [\n" + "    1.5, 2.5, 3.5,\n" * 1_200_000 + "]\n")
+    (tmp_path / "big.py").write_text(
+        "import torch\nloss.backward()\nDATA = [\n" + "    1.5, 2.5, 3.5,\n" * 1_200_000 + "]\n"
+    )
     (tmp_path / "train.py").write_text(LEAK)
     assert os.path.getsize(tmp_path / "big.py") > 20_000_000
     assert ("train.py", "accumulated-graph") in found(run(tmp_path))
@@ -94,7 +96,9 @@ def test_unreadable_file_and_folder(tmp_path):
         result = run(tmp_path)
     finally:
         os.chmod(tmp_path / "vault", 0o755)
-    assert {("secret.py", "unreadable-file"), ("vault", "unreadable-file"), ("train.py", "accumulated-graph")} == found(result)
+    assert {("secret.py", "unreadable-file"), ("vault", "unreadable-file"), ("train.py", "accumulated-graph")} == found(
+        result
+    )
 
 
 def test_unreadable_says_the_system(tmp_path, monkeypatch):
@@ -192,7 +196,17 @@ def test_two_runs_at_once(tmp_path):
     project.mkdir()
     for i in range(30):
         (project / f"t{i}.py").write_text(LEAK)
-    command = [sys.executable, "-m", "torchvet", "check", ".", "--cache-dir", str(tmp_path / "c"), "--output-format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "torchvet",
+        "check",
+        ".",
+        "--cache-dir",
+        str(tmp_path / "c"),
+        "--output-format",
+        "json",
+    ]
     runs = [subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     outputs = [json.loads(r.communicate()[0])["findings"] for r in runs]
     assert all(r.returncode == 1 for r in runs)
@@ -203,7 +217,9 @@ def test_a_failing_rule_is_a_finding_and_the_others_run(tmp_path, monkeypatch):
     from torchvet.check.rules import all_rules
 
     monkeypatch.delenv("TORCHVET_DEBUG")
-    (tmp_path / "train.py").write_text(LEAK + "\nfrom torch.utils.data import DataLoader\nDataLoader(x, num_workers=99)\n")
+    (tmp_path / "train.py").write_text(
+        LEAK + "\nfrom torch.utils.data import DataLoader\nDataLoader(x, num_workers=99)\n"
+    )
 
     def fail(project):
         raise ZeroDivisionError("lost")

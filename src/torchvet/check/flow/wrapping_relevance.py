@@ -24,6 +24,8 @@ class Relevance:
         self.program = program
         self._known: dict[int, bool] = {}
         self._path: set[int] = set()
+        self._path_names: set[str] = set()
+        self._wrappers: frozenset[str] = frozenset()
         self._words: tuple[str, ...] = ()
         self._saying: dict[int, bool] = {}
         self._idle: dict[tuple[str, str], str] = {}
@@ -34,6 +36,7 @@ class Relevance:
         """A function on the way from a starting point to a wrap."""
         self._known[id(f)] = True
         self._path.add(id(f))
+        self._path_names.update((f.name, f.owner.name) if f.owner is not None else (f.name,))
 
     def on_path(self, f: Function) -> bool:
         return id(f) in self._path
@@ -81,6 +84,19 @@ class Relevance:
                 "SyncB",
             )
         return self._words
+
+    def pointless(self, callee: Expr, f: Function) -> bool:
+        """Does the name tell of a call of an attribute, given nothing that is followed here, that it makes no object,
+        wraps nothing and leads to no wrap? Then what it names need not be looked up, which may parse whole modules."""
+        name = callee[3]
+        if name[:1].isupper() or is_self(callee[2], f) or name in self._path_names:
+            return False
+        if not self._path_names.isdisjoint(("__call__", "forward")):
+            return False
+        if not self._wrappers:
+            known = (*knowledge.names("wraps_model"), *knowledge.loader("device_defaults"))
+            self._wrappers = frozenset(n.rpartition(".")[2] for n in known)
+        return name not in self._wrappers
 
     def idle(self, callee: Expr, f: Function, nothing: bool) -> bool:
         """Does a call run a function that need not be seen: of a module that is not parsed, in which no relevant word

@@ -330,7 +330,7 @@ class Trace(KnownCalls):
             self.forward(e, followed, f)
             return ()
         nothing = not receiver and not any(arguments) and not any(keywords.values())
-        if self.relevance.idle(callee, f, nothing):
+        if self.relevance.idle(callee, f, nothing) or (method and nothing and self.relevance.pointless(callee, f)):
             return ()
         name = self.qualified(callee, f)
         if name:

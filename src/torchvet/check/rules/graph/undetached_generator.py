@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...findings import Finding
+    from .._api import Finding
     from ..project import Project
 
 RULE = Rule(
