@@ -41,7 +41,7 @@ def check(folder: Path) -> list[dict]:
     return json.loads(out.getvalue())["findings"]
 
 
-@pytest.mark.parametrize(("page", "rule", "program"), collect())
+@pytest.mark.parametrize(("page", "rule", "program"), list(collect()))
 def test_page(page, rule, program, tmp_path):
     for name, text in program.files.items():
         path = tmp_path / name

@@ -57,8 +57,7 @@ class Library:
         """The source of a function."""
         known = self._texts.get(id(f))
         if known is None:
-            lines = self.program.lines(f.module.path)
-            known = self._texts[id(f)] = "\n".join(lines[f.first_line - 1 : f.end_line])
+            known = self._texts[id(f)] = self.program.text_of(f)
         return known
 
     def text_at(self, graph: Graph, expr: Expr | None) -> str:

@@ -293,7 +293,7 @@ class Summaries(Library):
         if known is not None:
             return known
         out: list[Node] = []
-        for caller, expr in self.program.callers(f, most)[: 2 * MOST_CALLERS]:
+        for caller, expr in self.program.callers(f, most, 2 * MOST_CALLERS):
             if caller is f:
                 continue
             node = self.graph(caller).calls.get(expr[1])

@@ -64,6 +64,9 @@ class Graphs(Keeping):
             if not any(w in text for w in words):
                 continue
             for f in (self.program.main(module), *module.all_functions()):
+                whole = self.own_text(f)
+                if not any(w in whole for w in words):
+                    continue
                 for g in self.program.with_nested(f):
                     if id(g) in out:
                         continue
@@ -86,7 +89,7 @@ class Graphs(Keeping):
             for f in level:
                 if f.name == "<module>" or not self.gives_graph(f, out):
                     continue
-                for caller, _ in self.program.callers(f, 24)[:8]:
+                for caller, _ in self.program.callers(f, 24, 8):
                     if id(caller) not in out:
                         out[id(caller)] = caller
                         above.append(caller)

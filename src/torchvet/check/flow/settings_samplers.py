@@ -53,7 +53,7 @@ class Samplers:
         """Samplers that shuffle, are used for several epochs in training, and never learn the epoch."""
         out = []
         for made in self.settings.made("samplers"):
-            if not self.needs_epoch(made):
+            if not self.needs_epoch(made) or not self.users(made):
                 continue
             group = self.settings.origins.options.group(made.module)
             found = None if self.told(made, group) else self.epochs_of(made, group)
@@ -101,13 +101,14 @@ class Samplers:
                         stack += self.settings.origins.of(a, o.frame)
         return out
 
+    def users(self, made: Made) -> list[Loader]:
+        """Loaders that take their order from the sampler."""
+        return [x for x in self.settings.loaders() if any(self.is_made(o, made) for o in self.samplers_of(x))]
+
     # --------------------------------------------------------------------------------------------- the loops
     def epochs_of(self, made: Made, group: list[Module]) -> Epochs | None:
-        users = [x for x in self.settings.loaders() if any(self.is_made(o, made) for o in self.samplers_of(x))]
-        if not users:
-            return None
         names = self.training_names(group)
-        if any(v.kind == "const" and v.value is True for x in users for v in x.values("drop_last")):
+        if any(v.kind == "const" and v.value is True for x in self.users(made) for v in x.values("drop_last")):
             names = frozenset()  # any function may be the one
         for module in group:
             for f, loop, loader in self.loops(module, names):

@@ -323,20 +323,8 @@ def lower(source: str | bytes, word_lines: Sequence[tuple[int, str]] = (), lazy:
 def lower_function(lines: Sequence[str], first_line: int, end_line: int, indented: bool) -> Any:
     """The row of one function from its own lines (`lines` of the whole file), positions as in the file."""
     text = "\n".join(lines[first_line - 1 : end_line])
-    # an indented definition is compiled under `if 1:`, so that columns stay what they are
-    shift = first_line - 2 if indented else first_line - 1
-    tree = compile(("if 1:\n" if indented else "") + text, "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0)
-    node = tree.body[0].body[0] if indented else tree.body[0]
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if hasattr(n, "lineno"):
-            n.lineno += shift
-            n.end_lineno += shift
-        for field in n._fields:
-            v = getattr(n, field, None)
-            if isinstance(v, list):
-                stack.extend(x for x in v if isinstance(x, _ast.AST))
-            elif isinstance(v, _ast.AST) and v._fields:
-                stack.append(v)
-    return Lowering(lazy=False).define(node)
+    # empty lines in front (0.03 us each) keep the line numbers; an indented definition is compiled under `if 1:`, so
+    # that columns stay what they are
+    front = "\n" * (first_line - 2) + "if 1:\n" if indented else "\n" * (first_line - 1)
+    tree = compile(front + text, "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0)
+    return Lowering(lazy=False).define(tree.body[0].body[0] if indented else tree.body[0])

@@ -54,6 +54,7 @@ class Program:
         self._scopes: dict[int, Scope] = {}
         self._mains: dict[str, Function] = {}
         self._callers: dict[tuple[int, int], list[tuple[Function, Expr]]] = {}
+        self._more_callers: dict[tuple[int, int], Iterator[tuple[Function, Expr]]] = {}
         self._heirs: Heirs | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: Attributes | None = None
@@ -300,14 +301,22 @@ class Program:
                 out[name] = value
         return out
 
-    def callers(self, function: Function, most: int = 0) -> list[tuple[Function, Expr]]:
+    def callers(self, function: Function, most: int = 0, first: int = 0) -> list[tuple[Function, Expr]]:
         """Every call in the project that may run `function`, with the function (or module code) that holds it. `most`:
-        none where more modules than this call something of the name (0: no limit)."""
+        none where more modules than this call something of the name (0: no limit). `first`: only so many of them, the
+        others are not looked for (0: all)."""
         key = (id(function), most)
-        if key not in self._callers:
-            self._callers[key] = []
-            self._callers[key] = list(self._find_callers(function, most))
-        return self._callers[key]
+        found = self._callers.setdefault(key, [])
+        if key not in self._more_callers:
+            self._more_callers[key] = self._find_callers(function, most)
+        if not first:
+            found += self._more_callers[key]
+            return found
+        for caller in self._more_callers[key] if len(found) < first else ():
+            found.append(caller)
+            if len(found) >= first:
+                break
+        return found[:first]
 
     def _find_callers(self, function: Function, most: int) -> Iterator[tuple[Function, Expr]]:
         name = function.name

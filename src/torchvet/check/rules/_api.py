@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ..flow.ranks_divergence import Divergence
     from ..program.model import Function, Module
     from .project import Project
 
@@ -52,6 +53,30 @@ class Rule:
         """Decorator: `function(project)` yields the findings of this rule."""
         self.run = function
         return function
+
+    def divergence(self, say: Callable[[Divergence], tuple[Text, Text]]) -> Callable[[Divergence], tuple[Text, Text]]:
+        """Decorator for rules about ranks: `say(divergence)` gives message and help; a finding is made of every place
+        where ranks part by this rule's fault, with the way there and what each side runs."""
+
+        def run(project: Project) -> Iterable[Finding]:
+            for d in project.ranks.divergences():
+                if d.fault == self.name:
+                    message, help = say(d)
+                    yield self.at(
+                        project,
+                        d.module,
+                        d.pos,
+                        message,
+                        function=d.place,
+                        severity=d.severity,
+                        confidence=d.confidence,
+                        help=help,
+                        notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
+                        trace=d.rows,
+                    )
+
+        self.run = run
+        return say
 
     def page(self) -> str:
         """The rule's documentation (Markdown)."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import ERROR, LIKELY, Rule, Text, note_at
+from .._api import ERROR, LIKELY, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .._api import Finding
-    from ..project import Project
+    from .._api import Divergence
 
 RULE = Rule(
     code="TV408",
@@ -21,30 +18,19 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for d in project.ranks.divergences():
-        if d.fault != RULE.name:
-            continue
-        yield RULE.at(
-            project,
-            d.module,
-            d.pos,
-            Text("ranks run {name}() in different orders", "各 rank 以不同顺序执行 {name}()", name=d.op.name)
-            if d.why
-            else Text(
-                "{who} run {name}() where the others run another call",
-                "{who} 执行 {name}()，而其他 rank 执行另一个调用",
-                who=d.runner,
-                name=d.op.name,
-            ),
-            function=d.place,
-            severity=d.severity,
-            confidence=d.confidence,
-            help=Text(
-                "let every rank make the same calls in the same order; sort names before looping over them",
-                "让每个 rank 以相同顺序做相同调用；遍历名称前先排序",
-            ),
-            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-            trace=d.rows,
+@RULE.divergence
+def say(d: Divergence) -> tuple[Text, Text]:
+    message = (
+        Text("ranks run {name}() in different orders", "各 rank 以不同顺序执行 {name}()", name=d.op.name)
+        if d.why
+        else Text(
+            "{who} run {name}() where the others run another call",
+            "{who} 执行 {name}()，而其他 rank 执行另一个调用",
+            who=d.runner,
+            name=d.op.name,
         )
+    )
+    return message, Text(
+        "let every rank make the same calls in the same order; sort names before looping over them",
+        "让每个 rank 以相同顺序做相同调用；遍历名称前先排序",
+    )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import CERTAIN, ERROR, Rule, Text, note_at
+from .._api import CERTAIN, ERROR, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .._api import Finding
-    from ..project import Project
+    from .._api import Divergence
 
 RULE = Rule(
     code="TV409",
@@ -21,28 +18,15 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for d in project.ranks.divergences():
-        if d.fault != RULE.name:
-            continue
-        yield RULE.at(
-            project,
-            d.module,
-            d.pos,
-            Text(
-                "{name}() has to be called by every rank, but runs on {who} only",
-                "{name}() 必须由每个 rank 调用，但只在 {who} 上执行",
-                name=d.op.name,
-                who=d.runner,
-            ),
-            function=d.place,
-            severity=d.severity,
-            confidence=d.confidence,
-            help=Text(
-                "make every group on every rank in the same order, then keep the one this rank belongs to",
-                "在每个 rank 上以相同顺序创建所有组，再保留本 rank 所属的组",
-            ),
-            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-            trace=d.rows,
-        )
+@RULE.divergence
+def say(d: Divergence) -> tuple[Text, Text]:
+    message = Text(
+        "{name}() has to be called by every rank, but runs on {who} only",
+        "{name}() 必须由每个 rank 调用，但只在 {who} 上执行",
+        name=d.op.name,
+        who=d.runner,
+    )
+    return message, Text(
+        "make every group on every rank in the same order, then keep the one this rank belongs to",
+        "在每个 rank 上以相同顺序创建所有组，再保留本 rank 所属的组",
+    )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import LIKELY, WARNING, Rule, Text, note_at
+from .._api import LIKELY, WARNING, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .._api import Finding
-    from ..project import Project
+    from .._api import Divergence
 
 RULE = Rule(
     code="TV406",
@@ -21,33 +18,22 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for d in project.ranks.divergences():
-        if d.fault != RULE.name:
-            continue
-        yield RULE.at(
-            project,
-            d.module,
-            d.pos,
-            Text(
-                "only a rank that meets the exception calls {name}()",
-                "只有遇到异常的 rank 会调用 {name}()",
-                name=d.op.name,
-            )
-            if d.kind == "guarded"
-            else Text(
-                "a rank that skips here leaves the others waiting in {name}()",
-                "在此跳过的 rank 会让其他 rank 在 {name}() 中等待",
-                name=d.op.name,
-            ),
-            function=d.place,
-            severity=d.severity,
-            confidence=d.confidence,
-            help=Text(
-                "reduce the flag over all ranks first (all_reduce with MAX), then skip on every rank",
-                "先对所有 rank 归约该标志（all_reduce，MAX），再让每个 rank 一起跳过",
-            ),
-            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-            trace=d.rows,
+@RULE.divergence
+def say(d: Divergence) -> tuple[Text, Text]:
+    message = (
+        Text(
+            "only a rank that meets the exception calls {name}()",
+            "只有遇到异常的 rank 会调用 {name}()",
+            name=d.op.name,
         )
+        if d.kind == "guarded"
+        else Text(
+            "a rank that skips here leaves the others waiting in {name}()",
+            "在此跳过的 rank 会让其他 rank 在 {name}() 中等待",
+            name=d.op.name,
+        )
+    )
+    return message, Text(
+        "reduce the flag over all ranks first (all_reduce with MAX), then skip on every rank",
+        "先对所有 rank 归约该标志（all_reduce，MAX），再让每个 rank 一起跳过",
+    )

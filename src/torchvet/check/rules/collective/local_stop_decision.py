@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import ERROR, LIKELY, Rule, Text, note_at
+from .._api import ERROR, LIKELY, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .._api import Finding
-    from ..project import Project
+    from .._api import Divergence
 
 RULE = Rule(
     code="TV405",
@@ -23,28 +20,15 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for d in project.ranks.divergences():
-        if d.fault != RULE.name:
-            continue
-        yield RULE.at(
-            project,
-            d.module,
-            d.pos,
-            Text(
-                "{who} can leave the loop alone; the others wait in {name}()",
-                "{who} 可能独自离开循环；其他 rank 在 {name}() 中等待",
-                who=d.runner,
-                name=d.op.name,
-            ),
-            function=d.place,
-            severity=d.severity,
-            confidence=d.confidence,
-            help=Text(
-                "agree first: broadcast the decision, or all_reduce a flag, then let every rank leave",
-                "先达成一致：广播该决定或 all_reduce 一个标志，再让所有 rank 一起离开",
-            ),
-            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-            trace=d.rows,
-        )
+@RULE.divergence
+def say(d: Divergence) -> tuple[Text, Text]:
+    message = Text(
+        "{who} can leave the loop alone; the others wait in {name}()",
+        "{who} 可能独自离开循环；其他 rank 在 {name}() 中等待",
+        who=d.runner,
+        name=d.op.name,
+    )
+    return message, Text(
+        "agree first: broadcast the decision, or all_reduce a flag, then let every rank leave",
+        "先达成一致：广播该决定或 all_reduce 一个标志，再让所有 rank 一起离开",
+    )

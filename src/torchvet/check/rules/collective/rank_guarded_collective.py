@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import CERTAIN, ERROR, Rule, Text, note_at
+from .._api import CERTAIN, ERROR, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .._api import Finding
-    from ..project import Project
+    from .._api import Divergence
 
 RULE = Rule(
     code="TV401",
@@ -21,25 +18,14 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for d in project.ranks.divergences():
-        if d.fault != RULE.name:
-            continue
-        yield RULE.at(
-            project,
-            d.module,
-            d.pos,
-            Text("only {who} reach {name}()", "只有 {who} 会到达 {name}()", who=d.runner, name=d.op.name)
-            if d.many
-            else Text("only {who} reaches {name}()", "只有 {who} 会到达 {name}()", who=d.runner, name=d.op.name),
-            function=d.place,
-            severity=d.severity,
-            confidence=d.confidence,
-            help=Text(
-                "call it on every rank; keep only rank-local work such as printing or writing under the guard",
-                "让每个 rank 都调用它；条件内只保留打印、写文件等本地工作",
-            ),
-            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-            trace=d.rows,
-        )
+@RULE.divergence
+def say(d: Divergence) -> tuple[Text, Text]:
+    message = (
+        Text("only {who} reach {name}()", "只有 {who} 会到达 {name}()", who=d.runner, name=d.op.name)
+        if d.many
+        else Text("only {who} reaches {name}()", "只有 {who} 会到达 {name}()", who=d.runner, name=d.op.name)
+    )
+    return message, Text(
+        "call it on every rank; keep only rank-local work such as printing or writing under the guard",
+        "让每个 rank 都调用它；条件内只保留打印、写文件等本地工作",
+    )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import CERTAIN, ERROR, Rule, Text, note_at
+from .._api import CERTAIN, ERROR, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .._api import Finding
-    from ..project import Project
+    from .._api import Divergence
 
 RULE = Rule(
     code="TV403",
@@ -23,28 +20,15 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for d in project.ranks.divergences():
-        if d.fault != RULE.name:
-            continue
-        yield RULE.at(
-            project,
-            d.module,
-            d.pos,
-            Text(
-                "{name} of the wrapped model runs on {who} only",
-                "已包装模型的 {name} 只在 {who} 上执行",
-                name=d.op.name,
-                who=d.runner,
-            ),
-            function=d.place,
-            severity=d.severity,
-            confidence=d.confidence,
-            help=Text(
-                "run it on every rank, or use the inner module (model.module) under the guard",
-                "让每个 rank 都执行，或在条件内使用内部模块（model.module）",
-            ),
-            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-            trace=d.rows,
-        )
+@RULE.divergence
+def say(d: Divergence) -> tuple[Text, Text]:
+    message = Text(
+        "{name} of the wrapped model runs on {who} only",
+        "已包装模型的 {name} 只在 {who} 上执行",
+        name=d.op.name,
+        who=d.runner,
+    )
+    return message, Text(
+        "run it on every rank, or use the inner module (model.module) under the guard",
+        "让每个 rank 都执行，或在条件内使用内部模块（model.module）",
+    )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import CERTAIN, ERROR, Rule, Text, note_at
+from .._api import CERTAIN, ERROR, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...flow.ranks_divergence import Divergence
-    from .._api import Finding
-    from ..project import Project
+    from .._api import Divergence
 
 RULE = Rule(
     code="TV404",
@@ -40,23 +36,9 @@ def message(d: Divergence) -> Text:
     )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for d in project.ranks.divergences():
-        if d.fault != RULE.name:
-            continue
-        yield RULE.at(
-            project,
-            d.module,
-            d.pos,
-            message(d),
-            function=d.place,
-            severity=d.severity,
-            confidence=d.confidence,
-            help=Text(
-                "call it on every rank, then let one rank write the result",
-                "让每个 rank 都调用它，再由一个 rank 写结果",
-            ),
-            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-            trace=d.rows,
-        )
+@RULE.divergence
+def say(d: Divergence) -> tuple[Text, Text]:
+    return message(d), Text(
+        "call it on every rank, then let one rank write the result",
+        "让每个 rank 都调用它，再由一个 rank 写结果",
+    )

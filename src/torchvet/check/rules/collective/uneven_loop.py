@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import LIKELY, WARNING, Rule, Text, note_at
+from .._api import LIKELY, WARNING, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .._api import Finding
-    from ..project import Project
+    from .._api import Divergence
 
 RULE = Rule(
     code="TV407",
@@ -23,27 +20,14 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for d in project.ranks.divergences():
-        if d.fault != RULE.name:
-            continue
-        yield RULE.at(
-            project,
-            d.module,
-            d.pos,
-            Text(
-                "each rank loops over its own share, and every turn runs {name}()",
-                "每个 rank 遍历自己的分片，而每一轮都执行 {name}()",
-                name=d.op.name,
-            ),
-            function=d.place,
-            severity=d.severity,
-            confidence=d.confidence,
-            help=Text(
-                "pad or cut the shares to one length (DistributedSampler, drop_last), or use Join",
-                "把各分片补齐或截断到相同长度（DistributedSampler、drop_last），或使用 Join",
-            ),
-            notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-            trace=d.rows,
-        )
+@RULE.divergence
+def say(d: Divergence) -> tuple[Text, Text]:
+    message = Text(
+        "each rank loops over its own share, and every turn runs {name}()",
+        "每个 rank 遍历自己的分片，而每一轮都执行 {name}()",
+        name=d.op.name,
+    )
+    return message, Text(
+        "pad or cut the shares to one length (DistributedSampler, drop_last), or use Join",
+        "把各分片补齐或截断到相同长度（DistributedSampler、drop_last），或使用 Join",
+    )
