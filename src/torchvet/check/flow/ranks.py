@@ -143,14 +143,16 @@ class Ranks:
             # two ranks that differ in nothing but how their own data turned out
             pairs.append((ONE.decided(key, True), ANOTHER.decided(key, False), "world"))
         found: dict[Any, Divergence] = {}
-        for a, b, axis in pairs:
+        # a doubted step is asked about last: it hides nothing that is sure
+        rounds = [(pair, False) for pair in pairs] + [(pair, True) for pair in pairs if self.machine.doubts]
+        for (a, b, axis), doubted in rounds:
             table = Table()
-            takes = Takes(a, b, axis)
+            takes = Takes(a, b, axis, doubted)
             x, y = Walker(table, a, takes).trace(trace), Walker(table, b, takes).trace(trace)
             comparison = Comparison(table)
             for difference in comparison.run(x, y):
                 d = divergence(difference, a, b)
-                if d is not None and d.key not in found:
+                if d is not None and d.key not in found and d.op.doubted == doubted:
                     d.function = trace.function
                     found[d.key] = d
             if comparison.gave_up and trace.function is not None:
@@ -200,13 +202,16 @@ def caught_in(trace: Trace) -> list[tuple[Any, str]]:
 class Takes:
     """Whether two abstract ranks are both members of the group of a collective."""
 
-    def __init__(self, a: Place, b: Place, axis: Any) -> None:
+    def __init__(self, a: Place, b: Place, axis: Any, doubted: bool = True) -> None:
         self.a = a
         self.b = b
         self.axis = axis
+        self.doubted = doubted
 
     def __call__(self, op: Op) -> bool:
         group = op.group
+        if op.doubted and not self.doubted:
+            return False
         if group == "world":
             return True
         if group == "mesh" or (isinstance(group, tuple) and group[0] == "copy"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...findings import LIKELY, POSSIBLE, WARNING, Text
+from ...findings import LIKELY, NOTE, POSSIBLE, WARNING, Text
 from .ranks_divergence import Divergence
 from .ranks_values import leaves, varies
 from .traces import Op
@@ -104,6 +104,8 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         out.severity, out.confidence = WARNING, LIKELY
     if unknown > 1 or (unknown and not decided and not all(x[2] for x in ranks)):
         out.confidence = POSSIBLE
+    if op.doubted:
+        out.severity, out.confidence = NOTE, POSSIBLE
     return out
 
 

@@ -48,6 +48,8 @@ class Machine(Names):
         self.met: set[tuple[int, int]] = set()
         self.frames = 0
         self.over_budget: set[str] = set()
+        self.doubts = False
+        """Whether a trace holds a collective that is `doubted`."""
         self._traces: dict[Any, Trace] = {}
         self._variants: dict[int, int] = {}
         self._roots: dict[Any, Trace] = {}

@@ -1,14 +1,11 @@
 """Wrapped models: what DDP, FSDP, DeepSpeed and accelerate turn into collectives.
 
 A wrapped model is ("wrapped", class, inner, buffers): the class whose methods it has, what was wrapped, and whether
-the inner
-module holds buffers ("buffers", "plain", or None: not known). What its forward returns is ("graph", class):
-`backward()` on a
-value that follows from it reduces gradients on all ranks.
+the inner module holds buffers ("buffers", "plain", "maybe": made under a condition only, or None: not known). What its
+forward returns is ("graph", class): `backward()` on a value that follows from it reduces gradients on all ranks.
 
 DDP's forward communicates only when the module has buffers (measured with torch 2.13: BatchNorm in any grad mode
-hangs when one
-rank runs it alone; without buffers the forward ends), FSDP's always.
+hangs when one rank runs it alone; without buffers the forward ends), FSDP's always.
 """
 
 from __future__ import annotations
@@ -34,6 +31,8 @@ PREPARED = "prepared"
 NORMS = compile(r"BatchNorm|InstanceNorm")
 PLAIN_BUFFER = compile(r"(?m)^ {0,8}self\.register_buffer\(|^ {0,8}self\.\w+ = (?:\w+\.)*Buffer\(")
 BUFFERED = compile(r"register_buffer|nn\.Buffer|spectral_norm|SpectralNorm")
+MADE_BUFFER = compile(r"register_buffer\(|nn\.Buffer\(")
+CONDITION = compile(r"(?:if|elif|else|try|except)\b")
 FOREIGN = compile(r"from_pretrained|torchvision|timm|create_model|models\.|AutoModel|hub\.load|build_model")
 
 
@@ -97,7 +96,7 @@ def wrapped(machine: Machine, cls: str, inner: Value, keywords: dict[str, Value]
 
 def buffers_of(machine: Machine, inner: Value) -> str | None:
     if inner[0] == "extinst":
-        return inner[2] if inner[2] in ("buffers", "plain") else None
+        return inner[2] if inner[2] in ("buffers", "plain", "maybe") else None
     if inner[0] == "inst":
         return class_buffers(machine, inner[1], set())
     return None
@@ -107,26 +106,63 @@ def class_buffers(machine: Machine, cls: Class, seen: set[int]) -> str | None:
     """Whether a model class of the project makes buffers, itself or through the project's classes that it names."""
     seen.add(id(cls))
     inside, outside = machine.program.bases(cls)
-    text = ""
-    for c in (cls, *inside):
-        lines = machine.program.lines(c.module.path)
-        text += "\n".join(lines[c.first_line - 1 : c.end_line]) + "\n"
+    lines = [line for c in (cls, *inside) for line in own_lines(machine, c)]
+    text = "\n".join(lines) + "\n"
     if NORMS.search(text) or PLAIN_BUFFER.search(text):
         return "buffers"
+    held = "plain"
     if BUFFERED.search(text):
-        return None  # under a condition
+        if not under_condition(lines):
+            return None
+        held = "maybe"
     if FOREIGN.search(text) or any(not o.startswith(("torch.nn.", "builtins.")) for o in outside):
         return None
-    for name in set(ranks_calls.WORDS.findall(text)):
+    for name in sorted(set(ranks_calls.WORDS.findall(text))):
         bound = cls.module.names.get(name)
         if bound is None or bound[0] == "value":
             continue
         v = machine.global_value(cls.module, name, ("name", 0, name))
         if v[0] == "class" and id(v[1]) not in seen and len(seen) < 12:
             found = class_buffers(machine, v[1], seen)
-            if found != "plain":
+            if found == "maybe":
+                held = found
+            elif found != "plain":
                 return found
-    return "plain"
+    return held
+
+
+def own_lines(machine: Machine, cls: Class) -> list[str]:
+    """The lines of a class without its class and static methods: what those load is copied into a model, not made a
+    part of it (`from_pretrained` of nanoGPT)."""
+    lines = machine.program.lines(cls.module.path)
+    apart = {
+        n
+        for m in cls.methods.values()
+        if not {"classmethod", "staticmethod"}.isdisjoint(m.decorator_names())
+        for n in range(m.first_line, m.end_line + 1)
+    }
+    return [lines[n - 1] for n in range(cls.first_line, min(cls.end_line, len(lines)) + 1) if n not in apart]
+
+
+def under_condition(lines: list[str]) -> bool:
+    """Whether every buffer of a class is made under an `if` (or in a `try`): a run may well have none."""
+    for n, line in enumerate(lines):
+        if not BUFFERED.search(line):
+            continue
+        if not MADE_BUFFER.search(line):
+            return False
+        indent = len(line) - len(line.lstrip())
+        for before in reversed(lines[:n]):
+            stripped = before.lstrip()
+            if stripped and len(before) - len(stripped) < indent:
+                indent = len(before) - len(stripped)
+                if CONDITION.match(stripped):
+                    break
+                if stripped.startswith(("def ", "async def ", "class ")):
+                    return False
+        else:
+            return False
+    return True
 
 
 def made_module(q: str, args: list[Value]) -> str | None:
@@ -150,7 +186,7 @@ def forward(f: Frame, model: Value, args: list[Value], keywords: dict[str, Value
     if not ddp or model[3] != "plain":
         row = knowledge.api(f"{cls}.forward") or knowledge.api(f"{class_like_ddp()}.forward")
         sure = model[3] == "buffers" and cls != PREPARED if ddp else row is not None and row.when is None
-        step(f, "forward", e, row, sure)
+        step(f, "forward", e, row, sure, ddp and model[3] == "maybe")
     return ("graph", cls)
 
 
@@ -158,8 +194,10 @@ def class_like_ddp() -> str:
     return next(q for q in knowledge.names("forward_collective") if "DistributedDataParallel" in q).rpartition(".")[0]
 
 
-def step(f: Frame, name: str, e: Expr, row: Row | None, sure: bool) -> None:
-    f.items.append(("op", Op(name, name, "world", f.module, e[1], row, sure, row.family if row is not None else "")))
+def step(f: Frame, name: str, e: Expr, row: Row | None, sure: bool, doubted: bool = False) -> None:
+    family = row.family if row is not None else ""
+    f.items.append(("op", Op(name, name, "world", f.module, e[1], row, sure, family, doubted)))
+    f.machine.doubts = f.machine.doubts or doubted
 
 
 def method(f: Frame, model: Value, name: str, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:

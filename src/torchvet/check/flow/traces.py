@@ -43,9 +43,10 @@ MOST_NODES = 12000
 
 
 class Op:
-    """One collective call. `key` is what has to match on the other ranks; `group` is the process group it runs on."""
+    """One collective call. `key` is what has to match on the other ranks; `group` is the process group it runs on;
+    `doubted`: whether it communicates at all depends on what is not known (buffers made under a condition)."""
 
-    __slots__ = ("family", "group", "key", "module", "name", "pos", "row", "sure")
+    __slots__ = ("doubted", "family", "group", "key", "module", "name", "pos", "row", "sure")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Op:
         row: Any = None,
         sure: bool = True,
         family: str = "",
+        doubted: bool = False,
     ) -> None:
         self.name = name
         self.key = key
@@ -66,6 +68,7 @@ class Op:
         self.row = row
         self.sure = sure
         self.family = family
+        self.doubted = doubted
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.module.path}:{self.pos >> 44}>"

@@ -9,11 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ..flow.graph_keeping import Kept
     from ..flow.ranks_divergence import Divergence
     from ..program.model import Function, Module
     from .project import Project
 
     Check = Callable[[Project], Iterable[Finding]]
+    Said = Callable[[Kept, str], tuple[Text, Text, Text]]
 
 __all__ = [
     "CERTAIN", "ERROR", "LIKELY", "NOTE", "POSSIBLE", "WARNING", "Edit", "Finding", "Fix", "Note", "Rule", "Span",
@@ -21,9 +23,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+NEVER_FREED = Text("no backward frees what this value was computed from", "没有反向传播会释放这个值的计算图")
+NODES_STAY = Text(
+    "backward frees the activations, the nodes stay in host memory", "反向传播释放激活，图节点仍留在主机内存"
+)
+
+
 class Rule:
     """What a rule is: code, name, default severity and confidence, the version it appeared in, the subject words
-    without which it has nothing to look at (any of them; none = always runs), a one-line summary, and whether it can
+    without which it has nothing to look at (any of them; none = always), a one-line summary, and whether it can
     fix ("" no, "safe", "unsafe"). `family` is set by the loader from the folder."""
 
     def __init__(
@@ -77,6 +85,40 @@ class Rule:
 
         self.run = run
         return say
+
+    def keeping(self, *hows: str) -> Callable[[Said], Said]:
+        """Decorator for rules about values kept with their graph: `say(kept, detached)` gives message, help and the
+        title of the fix; `detached` is the detached value as text ("" where the value is no tensor by itself). A finding
+        is made of every kept value that is kept in one of these ways."""
+
+        def register(say: Said) -> Said:
+            def run(project: Project) -> Iterable[Finding]:
+                for kept in project.graphs.kept():
+                    if kept.how in hows:
+                        yield self.kept(project, kept, say)
+
+            self.run = run
+            return say
+
+        return register
+
+    def kept(self, project: Project, kept: Kept, say: Said) -> Finding:
+        message, help, title = say(kept, project.graphs.detached_text(kept) if kept.plain else "")
+        notes = [note_at(project, *kept.store_at, Text("kept here", "在这里被保留"))] if kept.store_at else []
+        if kept.source:
+            notes.append(note_at(project, *kept.source, NEVER_FREED if kept.alive else NODES_STAY))
+        edits = project.graphs.detaching(kept)
+        return self.at(
+            project,
+            kept.module,
+            kept.pos,
+            message,
+            function=kept.function,
+            severity=ERROR if kept.alive else WARNING,
+            help=help,
+            notes=notes,
+            fix=Fix(title, edits) if edits else None,
+        )
 
     def page(self) -> str:
         """The rule's documentation (Markdown)."""
