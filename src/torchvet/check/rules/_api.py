@@ -88,8 +88,8 @@ class Rule:
 
     def keeping(self, *hows: str) -> Callable[[Said], Said]:
         """Decorator for rules about values kept with their graph: `say(kept, detached)` gives message, help and the
-        title of the fix; `detached` is the detached value as text ("" where the value is no tensor by itself). A finding
-        is made of every kept value that is kept in one of these ways."""
+        title of the fix; `detached` is the detached value as text ("" where the value is no tensor). One finding
+        for each value that is kept in one of these ways."""
 
         def register(say: Said) -> Said:
             def run(project: Project) -> Iterable[Finding]:
