@@ -339,7 +339,8 @@ class _Check:
         for name in self.ran:
             r = rules[name]
             if r.run is not None and r.family not in self.result.looked_at:
-                subjects = frozenset(w for x in rules.values() if x.family == r.family for w in x.words)
+                words = [x.words for x in rules.values() if x.family == r.family and x.run is not None]
+                subjects = frozenset().union(*words) if all(words) else present
                 self.result.looked_at[r.family] = sum(bool(subjects & m.words) for m in program.modules.values())
             if r.run is None or (r.words and not r.words & present):
                 continue

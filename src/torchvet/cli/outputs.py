@@ -84,7 +84,9 @@ class Outputs:
             "raw_line": lines.raw_line,
             "baselined": run.baselined,
             "suppressed": result.suppressed,
-            "families": {family: {"looked_at": n} for family, n in result.looked_at.items()},
+            "families": {
+                family: {"looked_at": n, "what": Text("files", "个文件")} for family, n in result.looked_at.items()
+            },
             "complete": not result.internal_errors,
         }
         for name, path in self.pairs:
