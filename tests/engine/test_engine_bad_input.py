@@ -237,3 +237,28 @@ def test_nothing_of_the_project_runs(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("open('ran', 'w')")
     assert ("train.py", "accumulated-graph") in found(run(tmp_path))
     assert not (tmp_path / "ran").exists()
+
+
+RANKS = "import torch.distributed as dist\n\ndef save(model):\n    if dist.get_rank() == 0:\n        dist.barrier()\n"
+
+
+def test_rank_rules_in_a_second_process_find_the_same(tmp_path, monkeypatch):
+    import torchvet.check.engine as engine
+
+    (tmp_path / "a.py").write_text(LEAK)
+    (tmp_path / "b.py").write_text(RANKS)
+    one = run(tmp_path, jobs=1)
+    monkeypatch.setattr(engine, "FORK_RULES", 0)
+    two = run(tmp_path)
+    assert {("a.py", "accumulated-graph"), ("b.py", "rank-guarded-collective")} <= found(two)
+    assert [f.plain() for f in one.findings] == [f.plain() for f in two.findings]
+
+
+def test_rank_rules_are_run_here_when_their_process_dies(tmp_path, monkeypatch):
+    import torchvet.check.engine as engine
+
+    (tmp_path / "a.py").write_text(LEAK)
+    (tmp_path / "b.py").write_text(RANKS)
+    monkeypatch.setattr(engine, "FORK_RULES", 0)
+    monkeypatch.setattr(engine._Check, "apply_apart", lambda *_: os._exit(9))
+    assert {("a.py", "accumulated-graph"), ("b.py", "rank-guarded-collective")} <= found(run(tmp_path))

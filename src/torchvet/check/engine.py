@@ -13,6 +13,7 @@ from time import perf_counter
 
 from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Finding, Span, Text, fingerprints
 
+from .beside import Beside, possible
 from .program.cache import GATED, FactsCache, RunCache, digest
 from .source import words
 from .source.walk import EXCLUDED, NOTEBOOK, Walk, read, unreadable, walk
@@ -23,11 +24,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .config import Options
+    from .program.program import Program
+    from .rules._api import Rule
+    from .rules.project import Project
 
     Row = tuple[Any, ...]  # ("gated",) | ("module", block, words, broken cells) | ("problem", line, column, plain Text)
 
 FORK_BYTES = 3_000_000
-"""From this much source on, a second process reads and lowers half of it (a fork and its pipe cost about 10 ms)."""
+FORK_RULES = 1_000_000
+"""From this much source on, a second process reads and lowers half of the files; from this much admitted source on, one
+runs the rules of the family `APART` (they take as long as all others together)."""
+APART = "collective"
 
 DEPTH = 6000
 """Nested Python calls: values are followed through long chains of calls, bounded by budgets; 1000 are too few."""
@@ -108,6 +115,7 @@ class _Check:
         self.notebooks: dict[str, Any] = {}
         self.texts: dict[str, str | None] = {}
         self.ran: list[str] = []
+        self.beyond: set[str] = set()
         self.started = self.last = perf_counter()
 
     def stage(self, name: str) -> None:
@@ -183,9 +191,7 @@ class _Check:
             else:
                 rows[path] = GATED_ROW if known is GATED else known
         size = sum(entry[2] for entry in todo)
-        jobs = self.options.jobs or (2 if size > FORK_BYTES else 1)
-        forks = hasattr(os, "fork") and sys.platform != "darwin" and (os.cpu_count() or 1) > 1
-        if jobs > 1 and len(todo) > 1 and forks:
+        if len(todo) > 1 and self.pays(size > FORK_BYTES):
             made = self.in_two_processes(todo, size, caching)
         else:
             made = self.lower_all(todo, caching)
@@ -195,6 +201,10 @@ class _Check:
                 cache.store(path, file_size, mtime, content, GATED if row[0] == "gated" else row)
         cache.save()
         return rows
+
+    def pays(self, enough: bool) -> bool:
+        """Whether to use a second process, when there is `enough` to do."""
+        return (self.options.jobs > 1 or (enough and not self.options.jobs)) and possible()
 
     def by_content(self, cache: FactsCache, entry: Any) -> Any:
         path, full, size, mtime, _ = entry
@@ -207,34 +217,15 @@ class _Check:
         return known
 
     def in_two_processes(self, todo: list[Any], size: int, caching: bool) -> list[Any]:
-        import marshal
-
         half, total = 0, 0
         while half < len(todo) and total < size // 2:
             total += todo[half][2]
             half += 1
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                os.close(reader)
-                data = marshal.dumps(self.lower_all(todo[half:], caching))
-                with os.fdopen(writer, "wb") as f:
-                    f.write(data)
-                status = 0
-            finally:
-                os._exit(status)  # no clean-up of the parent's things in the child
-        os.close(writer)
-        try:
+        with Beside(lambda: self.lower_all(todo[half:], caching)) as other:
             mine = self.lower_all(todo[:half], caching)
-            with os.fdopen(reader, "rb") as f:
-                sent = f.read()
-        finally:
-            _, status = os.waitpid(child, 0)
-        if status or not sent:  # the child died (memory): do its half here
-            return mine + self.lower_all(todo[half:], caching)
-        theirs: list[Any] = marshal.loads(sent)
+            theirs: list[Any] | None = other.result()
+        if theirs is None:  # the child died (memory): do its half here
+            theirs = self.lower_all(todo[half:], caching)
         return mine + theirs
 
     def lower_all(self, todo: list[Any], caching: bool) -> list[Any]:
@@ -318,41 +309,68 @@ class _Check:
                     findings.append(tool_finding("unreadable-file", "TV004", WARNING, Span(path, 1), text))
         self.result.parsed = len(program.modules)
         if program.modules:
-            findings += self.run_rules(program, present)
+            findings += self.run_rules(program, present, sum(e[2] for e in found.files if e[0] in program.modules))
         for path, what in program.crashes:
             findings.append(internal_error(path, what))
         self.result.given_up = program.given_up
         walked = {entry[0] for entry in found.files}
-        return findings, sorted(p for p in program.loaded_on_demand if p not in walked)
+        return findings, sorted((self.beyond | program.loaded_on_demand) - walked)
 
-    def run_rules(self, program: Any, present: set[str]) -> list[Finding]:
+    def run_rules(self, program: Program, present: set[str], size: int) -> list[Finding]:
+        """What the rules find; those about ranks in a second process when the program is large."""
         from .gate.select import selected
         from .rules import all_rules
         from .rules.project import Project
 
-        project = Project(program, self.options)
-        found: list[Finding] = []
-        walked = set(program.modules)
         self.stage("link")
         rules = all_rules()
         self.ran = selected(self.options, rules)
-        for name in self.ran:
-            r = rules[name]
-            if r.run is not None and r.family not in self.result.looked_at:
+        live = []
+        for r in [rules[name] for name in self.ran if rules[name].run is not None]:
+            if r.family not in self.result.looked_at:
                 words = [x.words for x in rules.values() if x.family == r.family and x.run is not None]
                 subjects = frozenset().union(*words) if all(words) else present
                 self.result.looked_at[r.family] = sum(bool(subjects & m.words) for m in program.modules.values())
-            if r.run is None or (r.words and not r.words & present):
-                continue
+            if not r.words or r.words & present:
+                live.append(r)
+        project = Project(program, self.options)
+        apart = [r for r in live if r.family == APART]
+        rest = [r for r in live if r.family != APART]
+        if not (apart and rest and self.pays(size > FORK_RULES)):
+            return self.apply(live, project)
+        with Beside(lambda: self.apply_apart(apart, project)) as other:
+            found = self.apply(rest, project)
+            answer = other.result()
+        if answer is None:
+            return found + self.apply(apart, project)
+        rows, timing, crashes, given_up, loaded = answer
+        self.result.timing += timing
+        program.crashes += [c for c in crashes if c not in program.crashes]
+        program.given_up += given_up
+        self.beyond |= loaded
+        return found + [Finding.from_plain(row) for row in rows]
+
+    def apply_apart(self, rules: list[Rule], project: Project) -> tuple[Any, ...]:
+        """`apply` in a child: all that the parent has to know, as plain values."""
+        program = project.program
+        before = len(self.result.timing)
+        found = [f.plain() for f in self.apply(rules, project)]
+        loaded = frozenset(program.loaded_on_demand)
+        return found, self.result.timing[before:], program.crashes, program.given_up, loaded
+
+    def apply(self, rules: list[Rule], project: Project) -> list[Finding]:
+        walked = set(project.program.modules) - project.program.loaded_on_demand
+        found: list[Finding] = []
+        for r in rules:
             try:
-                for f in r.run(project):
-                    if f.span.path in walked:
-                        found.append(f)
+                assert r.run is not None
+                found += [f for f in r.run(project) if f.span.path in walked]
             except Exception as e:
                 if os.environ.get("TORCHVET_DEBUG"):
                     raise
-                found.append(internal_error(next(iter(walked)), f"{name}: {type(e).__name__}: {e}"[:200]))
-            self.stage(name)
+                what = f"{r.name}: {type(e).__name__}: {e}"[:200]
+                found.append(internal_error(min(walked), what))
+            self.stage(r.name)
         return found
 
     def finish(self, findings: list[Finding], rows: dict[str, Row]) -> None:
@@ -361,6 +379,8 @@ class _Check:
 
         findings = once(findings)
         for f in findings:
+            if f.span.path.endswith(".ipynb"):
+                self.text(f.span.path)  # for its map of cells
             if f.severity == WARNING and f.code[:3] in ("TV1", "TV2", "TV3") and is_test(f.span.path):
                 f.severity = NOTE
             if not f.source:
