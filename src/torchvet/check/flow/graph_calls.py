@@ -9,6 +9,7 @@ from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Backward, Box, Call,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..program.model import Expr
+    from ..program.names import Scope
 
 
 class Calls(Expressions):
@@ -21,8 +22,34 @@ class Calls(Expressions):
             root = root[2]
         if root[0] != "name" or root[2] in self.env.names:
             return None
+        if func[0] == "name" or func[2][0] == "name":
+            if self.defined_as(root[2], "" if func[0] == "name" else func[3]):
+                return None
         found = self.program.entity(func, self.scope)
         return str(found[1]) if found and found[0] == "ext" else None
+
+    def defined_as(self, name: str, attribute: str) -> str:
+        """"def" or "class" when the text of the project says that a name (or the attribute of a module of that name) is
+        one; "" when that is unknown before the module it comes from is parsed."""
+        at: Scope | None = self.scope
+        while at is not None and not at.is_module:
+            if name in at.bindings():
+                return ""
+            at = at.parent
+        module = self.function.module
+        bound = module.names.get(name)
+        if bound is None:
+            return ""
+        find = self.program.find
+        if bound[0] == "from":
+            path = find(module.path, bound[1], bound[3])
+            if attribute:
+                path = find(module.path, f"{bound[1]}.{bound[2]}" if bound[1] else bound[2], bound[3])
+            return self.program.defined_as(path, attribute or bound[2]) if path and path != module.path else ""
+        if bound[0] == "import" and attribute:
+            path = find(module.path, bound[1])
+            return self.program.defined_as(path, attribute) if path else ""
+        return bound[0] if bound[0] == "def" and not attribute else ""
 
     def on_call(self, e: Expr) -> Node:
         func = e[2]
@@ -53,9 +80,7 @@ class Calls(Expressions):
     def unknown_call(self, e: Expr, call: Call) -> Node:
         kind, data = "call", call
         if call.method == "" or call.method[:1].isupper():
-            made = (
-                self.program.entity(e[2], self.scope) if call.external is None and e[2][0] in ("name", "attr") else None
-            )
+            made = self.program.entity(e[2], self.scope) if self.may_make(e[2], call) else None
             if made and made[0] == "class":
                 node = self.node("object", e[1], self.inputs_of(call), made[1])
                 self.graph.makers[node] = call
@@ -64,6 +89,12 @@ class Calls(Expressions):
         node = self.node(kind, e[1], self.inputs_of(call), data)
         self.graph.calls[e[1]] = node
         return node
+
+    def may_make(self, func: Expr, call: Call) -> bool:
+        """May a call make an object of a class of the project?"""
+        if call.external is not None or func[0] not in ("name", "attr"):
+            return False
+        return func[0] != "name" or func[2] in self.env.names or self.defined_as(func[2], "") != "def"
 
     def inputs_of(self, call: Call) -> tuple[Node, ...]:
         every = (call.receiver, *call.arguments, *call.keywords.values())

@@ -73,6 +73,7 @@ class Keeping(Evaluations):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._may_keep: dict[int, bool] = {}
+        self._repeated: dict[int, bool] = {}
 
     def kept_in(self, f: Function) -> Iterator[Kept]:
         graph = self.graph(f)
@@ -268,11 +269,17 @@ class Keeping(Evaluations):
 
     def is_repeated(self, graph: Graph, store: Store | None) -> bool:
         """Is the function run step after step: it trains by itself, its framework calls it, or a caller's loop does."""
-        f = graph.function
         if store is not None:
             path = store.path
             if len(path) >= 2 and path[0] == graph.self_name and graph.attributes.get(path[1] + "="):
                 return False
+        known = self._repeated.get(id(graph))
+        if known is None:
+            known = self._repeated[id(graph)] = self.find_repeated(graph)
+        return known
+
+    def find_repeated(self, graph: Graph) -> bool:
+        f = graph.function
         if f.name in ("__init__", "<module>"):
             return False
         if graph.backwards or f.name in knowledge.graph("step_methods"):
@@ -316,6 +323,8 @@ class Keeping(Evaluations):
     def metered(self, node: Node, sites: tuple[Node, ...] = ()) -> Iterator[Kept]:
         """A call that hands a value with a graph to a method that keeps it."""
         if node.kind != "call" or not any(n.kind not in ("param", "free", "context", "func") for n in node.inputs):
+            return
+        if node.loop is None and not self.is_repeated(node.graph, None):
             return
         call = node.data
         if call.method in ("update", "forward", "__call__") and self.keeps_inputs(call.receiver):

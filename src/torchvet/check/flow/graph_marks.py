@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .graph_values import Backward
 
 
+PLAIN = ("bool", "str", "int", "float", "bytes", None)
+"""Annotations of results that hold no tensor."""
+
+
 class Mark:
     """A place in a function: what it is about (`name`), and another place that belongs to it."""
 
@@ -83,15 +87,13 @@ class Marks(States):
     # ---------------------------------------------------------------------------------------------------------- hooks
     def hooks_in(self, f: Function) -> Iterator[Mark]:
         """Hooks that store an output or a gradient with its graph, and are never removed."""
+        around = [self.text(m) for m in f.owner.methods.values()] if f.owner is not None else [self.text(f)]
+        if any(".remove()" in text for text in around) or not any(".backward(" in text for text in around):
+            return
         graph = self.graph(f)
         registrars = knowledge.graph("hook_registrars")
         for node in list(graph.calls.values()):
             if node.kind != "call" or node.data.method not in registrars or not node.data.arguments:
-                continue
-            around = self.text(f)
-            if f.owner is not None:
-                around = "\n".join(self.text(m) for m in f.owner.methods.values())
-            if ".remove()" in around or ".backward(" not in around:
                 continue
             for hook in self.hook_functions(node):
                 yield from self.stored_by_hook(hook, node)
@@ -145,6 +147,8 @@ class Marks(States):
                     continue
                 if f.owner is not None and f.is_method and self.is_module_class(f.owner):
                     yield Mark("self", f, d[1], f.name)
+                elif f.returns is not None and f.returns[0] in ("name", "const") and f.returns[2] in PLAIN:
+                    return
                 elif any(self.carry(r, callers=False) for r in self.graph(f).returns):
                     yield Mark("result", f, d[1], f.name)
                 return

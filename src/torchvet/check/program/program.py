@@ -59,6 +59,7 @@ class Program:
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: Attributes | None = None
         self._found: dict[tuple[str, str, int], str | None] = {}
+        self._defined: dict[tuple[str, str], str] = {}
         self._near: dict[str, list[str]] = {}
         self._called: dict[str, frozenset[str]] = {}
         self._starts: dict[str, tuple[str, list[int]]] = {}
@@ -195,6 +196,30 @@ class Program:
                 return join(folder, parts[-1] + ".py") if folder else parts[-1] + ".py"
             return None
         return join(folder, "__init__.py") if "__init__.py" in self.entries(folder) else None
+
+    def defined_as(self, path: str, name: str, depth: int = 0) -> str:
+        """"def" or "class" when the file defines the name at its top, or imports it from a file that does; "" when the
+        text alone does not say so. Parses nothing but packages' own `__init__.py`."""
+        known = self._defined.get((path, name))
+        if known is None:
+            known = self._defined[(path, name)] = ""
+            known = self._defined[(path, name)] = self._defined_as(path, name, depth)
+        return known
+
+    def _defined_as(self, path: str, name: str, depth: int) -> str:
+        text = self.text(path) or ""
+        if f"\ndef {name}(" in text:
+            return "def"
+        if f"\nclass {name}(" in text or f"\nclass {name}:" in text:
+            return "class"
+        if depth > 4 or (path not in self.modules and not path.endswith("__init__.py")):
+            return ""
+        module = self.module(path)
+        bound = module.names.get(name) if module is not None else None
+        if bound is None or bound[0] != "from":
+            return ""
+        found = self.find(path, bound[1], bound[3])
+        return self.defined_as(found, bound[2], depth + 1) if found and found != path else ""
 
     # ---------------------------------------------------------------------------------------------- functions
     def body(self, function: Function) -> Block:
