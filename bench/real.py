@@ -10,8 +10,9 @@ that the labels name (`pip download --no-deps PACKAGE==VERSION`), `gh_<repositor
 they name. Code bases that are absent are listed and left out. torchvet runs once on each whole code base.
 
 A fault is found when an error or warning of the label file's families stands on its line or on a place that the
-label accepts; a harmless line is flagged when one stands on that very line; every error or warning of the family in a clean file
-is a false alarm. The samples were chosen by hand: compare tools and versions on them, read no rates from them.
+label accepts; a harmless line is flagged when one stands on that very line; every error or warning of the family in
+a clean file is a false alarm. The samples were chosen by hand: compare tools and versions on them, read no rates
+from them.
 """
 
 from __future__ import annotations
