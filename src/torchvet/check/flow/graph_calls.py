@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from ..program.names import Scope
 
 
+WRAPPED = ("copy", "enter", "items", "values", "elements", "enumerate", "slice", "gradient")
+"""Operations whose result may be an object of any kind."""
+
+
 class Calls(Expressions):
     """Adds calls to `Expressions`."""
 
@@ -22,30 +26,32 @@ class Calls(Expressions):
             root = root[2]
         if root[0] != "name" or root[2] in self.env.names:
             return None
-        if func[0] == "name" or func[2][0] == "name":
-            if self.defined_as(root[2], "" if func[0] == "name" else func[3]):
-                return None
+        if (func is root or func[2] is root) and self.defined_as(root[2], "" if func is root else func[3]):
+            return None
         found = self.program.entity(func, self.scope)
         return str(found[1]) if found and found[0] == "ext" else None
 
     def defined_as(self, name: str, attribute: str) -> str:
         """"def" or "class" when the text of the project says that a name (or the attribute of a module of that name) is
         one; "" when that is unknown before the module it comes from is parsed."""
-        at: Scope | None = self.scope
-        while at is not None and not at.is_module:
-            if name in at.bindings():
-                return ""
-            at = at.parent
         module = self.function.module
         bound = module.names.get(name)
+        at: Scope | None = self.scope
+        while at is not None and not at.is_module:
+            local = at.bindings().get(name)
+            if local is not None:
+                bound = local[0] if len(local) == 1 else None
+                break
+            at = at.parent
         if bound is None:
             return ""
         find = self.program.find
         if bound[0] == "from":
-            path = find(module.path, bound[1], bound[3])
-            if attribute:
-                path = find(module.path, f"{bound[1]}.{bound[2]}" if bound[1] else bound[2], bound[3])
-            return self.program.defined_as(path, attribute or bound[2]) if path and path != module.path else ""
+            inner = find(module.path, f"{bound[1]}.{bound[2]}" if bound[1] else bound[2], bound[3]) if attribute else ""
+            path = inner or find(module.path, bound[1], bound[3])
+            if not path or path == module.path:
+                return ""
+            return self.program.defined_as(path, attribute if inner else bound[2])
         if bound[0] == "import" and attribute:
             path = find(module.path, bound[1])
             return self.program.defined_as(path, attribute) if path else ""
@@ -244,16 +250,18 @@ class Calls(Expressions):
         if name in knowledge.graph("second_result_methods"):
             return self.with_indices(e, self.op(pos, name, receiver), bool(e[3] or e[4]), call)
         # `meter.add(v)` as a statement is no tensor arithmetic: its result would be lost
-        if name in self.keepers and e is not self.statement and not self.is_project_method(e):
+        if name in self.keepers and e is not self.statement and not self.is_project_method(e, receiver):
             others = [] if name.endswith("_as") or name == "to" else [a for a in call.arguments if a.kind != "func"]
             return self.op(pos, name, receiver, *others)
-        if name in self.scalers and call.arguments and not self.is_project_method(e):
+        if name in self.scalers and call.arguments and not self.is_project_method(e, receiver):
             return self.op(pos, name, *call.arguments)
-        if name in knowledge.graph("sanitising_methods") and not self.is_project_method(e):
+        if name in knowledge.graph("sanitising_methods") and not self.is_project_method(e, receiver):
             return NOTHING
         return None
 
-    def is_project_method(self, e: Expr) -> bool:
+    def is_project_method(self, e: Expr, receiver: Node) -> bool:
+        if receiver.kind == "tensor" or (receiver.kind == "op" and receiver.data not in WRAPPED):
+            return False  # computed: a tensor
         return bool(self.program.targets(e, self.scope))
 
     def mapping_call(self, e: Expr, call: Call) -> Node:

@@ -324,8 +324,6 @@ class Keeping(Evaluations):
         """A call that hands a value with a graph to a method that keeps it."""
         if node.kind != "call" or not any(n.kind not in ("param", "free", "context", "func") for n in node.inputs):
             return
-        if node.loop is None and not self.is_repeated(node.graph, None):
-            return
         call = node.data
         if call.method in ("update", "forward", "__call__") and self.keeps_inputs(call.receiver):
             yield from self.kept_by(node, node, [(n, None) for n in call.arguments[:1]])
@@ -334,7 +332,9 @@ class Keeping(Evaluations):
         # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
         held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
         given = [n for n in (*call.arguments, *call.keywords.values(), *held) if n is not NOTHING]
-        if not found_in or not any(self.carry(n, callers=False) for n in given):
+        if not found_in or (node.loop is None and node.graph.function.name in ("__init__", "<module>")):
+            return  # runs once
+        if not any(self.carry(n, callers=False) for n in given):
             return
         for f in found_in:
             found = list(self.keepers_of(f, ()))

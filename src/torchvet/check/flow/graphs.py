@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 CALLER_LEVELS = 2
 STATE = re.compile(
-    r"\bself\.(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\bself\.\1\b"  # self.x = f(self.x), over a few lines
-    r"|\bself\.\w+ ?[-+*]=\s|\bself\.\w+\.(?:\w+_)\(|\bself\.\w+\[[^\n=]*\] = "
+    # plain characters first: `re` looks for them quickly
+    r"self(?<=\bself)\.(?:"
+    r"(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\bself\.\1\b"  # self.x = f(self.x), over a few lines
+    r"|\w+ ?[-+*]=\s|\w+\.(?:\w+_)\(|\w+\[[^\n=]*\] = )"
 )
 """A method that may carry state from call to call."""
 TRAINING = (".backward(", "training_step(", "manual_backward(", "autograd.grad(")
@@ -149,7 +151,7 @@ class Graphs(Keeping):
         if self._methods is None:
             self._methods = []
             for path, module in list(self.program.modules.items()):
-                if path in self.program.loaded_on_demand:
+                if path in self.program.loaded_on_demand or not STATE.search(self.program.text(path) or ""):
                     continue
                 for f in module.all_functions():
                     if f.owner is not None and f.params and f.name != "__init__" and self.writes_self(f):

@@ -13,6 +13,7 @@ from .ranks_values import (
     REDUCED,
     TRUE,
     UNKNOWN,
+    carries,
     const,
     depends_on_rank,
     derived_local,
@@ -72,7 +73,7 @@ def call(f: Frame, e: Expr) -> Value:
     callee = ranks_expressions.evaluate(f, func)
     args, keywords, whole = arguments(f, e)
     if callee[0] in ("sym", "bound") and func[0] in ("name", "attr"):
-        denoted = f.machine.denoted(func, f.scope)
+        denoted = f.machine.denoted(func, f.scope, any(carries(v) for v in (*args, *keywords.values())))
         if denoted is not None and denoted[0] != "const":
             callee = denoted
     if not whole:

@@ -14,7 +14,7 @@ from ..program.model import Function, Module, walk_block
 from . import ranks_contexts, ranks_expressions
 from .ranks_frames import Frame
 from .ranks_names import DEEPEST, Names
-from .ranks_values import NONE, REDUCED, UNKNOWN, const, depends_on_rank, leader_test, op, varies
+from .ranks_values import NONE, REDUCED, UNKNOWN, carries, const, depends_on_rank, leader_test, op, varies
 from .traces import Trace
 
 TYPE_CHECKING = False
@@ -399,18 +399,6 @@ def special(v: Value | None) -> bool:
     if v[0] == "dict":
         return any(special(x) for _, x in v[1])
     return (v[0] in ("closure", "wrapped", "raw", "func", "inst") and (v[0] != "inst" or bool(v[2]))) or varies(v)
-
-
-def carries(v: Value | None) -> bool:
-    """An argument that communicates when it is used: a callable, a wrapped model, an object that holds one."""
-    if v is None:
-        return False
-    kind = v[0]
-    if kind in ("closure", "wrapped", "raw", "func", "partial"):
-        return True
-    if kind == "packed":
-        return any(carries(x) for x in v[1]) or any(carries(x) for _, x in v[2])
-    return kind == "inst" and any(carries(x) for _, x in v[2])
 
 
 def size_ok(v: Value) -> bool:

@@ -121,7 +121,10 @@ def class_buffers(machine: Machine, cls: Class, seen: set[int]) -> str | None:
         bound = cls.module.names.get(name)
         if bound is None or bound[0] == "value":
             continue
-        v = machine.global_value(cls.module, name, ("name", 0, name))
+        asked: Expr = ("name", 0, name)
+        v = machine.global_value(cls.module, name, asked)
+        if v[0] == "sym":
+            v = machine.denoted(asked, machine.program.module_scope(cls.module), True) or v
         if v[0] == "class" and id(v[1]) not in seen and len(seen) < 12:
             found = class_buffers(machine, v[1], seen)
             if found == "maybe":

@@ -67,12 +67,32 @@ class Names:
     def origin(self, f: Frame, e: Expr, name: str) -> Any:
         return (f.module.path, e[1], name)
 
-    def denoted(self, e: Expr, scope: Scope) -> Value | None:
+    def denoted(self, e: Expr, scope: Scope, whole: bool = False) -> Value | None:
+        """What an expression stands for outside of any flow; what comes from a barren file only when `whole`."""
+        if not whole and self.from_barren(e, scope):
+            return None
         for x in self.program.entities(e, scope):
             v = self.converted(x)
             if v is not None:
                 return v
         return None
+
+    def from_barren(self, e: Expr, scope: Scope) -> bool:
+        """Whether a name, or the name at the start of a dotted one, is imported from a file where nothing matters."""
+        while e[0] == "attr":
+            e = e[2]
+        bound = scope.module.names.get(e[2]) if e[0] == "name" else None
+        if bound is None or bound[0] != "from":
+            return False
+        path = self.program.find(scope.module.path, bound[1], bound[3])
+        if path is None or path.endswith("__init__.py") or not self.suspects.barren(path, scope.module):
+            return False
+        at: Scope | None = scope
+        while at is not None and not at.is_module:
+            if e[2] in at.bindings():
+                return False
+            at = at.parent
+        return True
 
     def converted(self, x: Any) -> Value | None:
         kind = x[0]
@@ -294,7 +314,7 @@ class Names:
         return known[:6]
 
     def denoted_param(self, function: Function, p: Any) -> Value | None:
-        if p[3] is None:
+        if p[3] is None or self.from_barren(p[3], self.program.module_scope(function.module)):
             return None
         v = self.denoted(("name", function.pos, p[0]), self.program.scope(function))
         return v if v is not None and v[0] in ("inst", "extinst") else None

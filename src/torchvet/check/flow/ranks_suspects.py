@@ -69,6 +69,14 @@ MEDIUM = 400
 SHARDERS = {"fully_shard"}
 SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
+PLAIN_METHODS = {m for t in (dict, list, set, str) for m in dir(t)} | {
+    "cpu", "cuda", "device", "dtype", "eval", "named_parameters", "parameters", "reshape", "shape", "size", "start",
+    "close", "write", "stop", "enabled", "to", "view", "wait",
+}  # fmt: skip
+"""Methods of containers, tensors and modules: on an object other than the own one they are taken for those."""
+OWN = {"self", "cls"}
+LIBRARIES = {"torch", "nn", "F", "functional", "init", "optim", "np", "os", "path", "math", "json", "re", "time"}
+"""Holders of names that are not the project's."""
 COMMON = 30
 """A name that more functions than this carry says nothing about which one is called."""
 
@@ -163,6 +171,8 @@ class Suspects:
         self._known: dict[int, bool] = {}
         self._sharded: dict[str, frozenset[str]] = {}
         self._callers: dict[str, list[Function]] = {}
+        self._needles: set[str] = set()
+        self._barren: dict[str, bool] = {}
         self._found = False
 
     def functions(self) -> list[Function]:
@@ -222,8 +232,10 @@ class Suspects:
                 for word in page.tokens & fresh:
                     size = len(word)
                     for i in page.places(word):
-                        before = page.text[i - 1 : i]
-                        if before == "." or page.text[i + size : i + size + 1] in ("(", ",", ")"):
+                        dotted = page.text[i - 1 : i] == "."
+                        if dotted and foreign(page.text, i, word):
+                            continue
+                        if dotted or page.text[i + size : i + size + 1] in ("(", ",", ")"):
                             f = page.at(i)
                             if id(f) not in self._hot and page.text[i - 4 : i] != "def ":
                                 todo.append((page, f))
@@ -336,6 +348,28 @@ class Suspects:
             self._known[id(f)] = known
         return known
 
+    def barren(self, path: str, importer: Module) -> bool:
+        """Whether nothing that a file defines can matter for ranks: it was not searched, and it names no rank, no
+        collective and nothing on a module's top level that reaches one. Parsing it would cost more than it tells."""
+        if path in self.searched or not self._found:
+            return False
+        known = self._barren.get(path)
+        if known is None:
+            words = set(WORD.findall(self.program.text(path) or ""))
+            known = self._barren[path] = words.isdisjoint(self.needles())
+            if known and "Module" in words and self.wrapping and len(self.searched) <= MEDIUM:
+                known = self._barren[path] = False  # what is wrapped may be made there
+        return known and dirname(importer.path) not in self.wrapping
+
+    def needles(self) -> set[str]:
+        if not self._needles:
+            self._needles = self.words | self.steps | self.wraps
+            for page in self.pages.values():
+                for f in page.functions:
+                    if id(f) in self._hot or id(f) in self._ranked:
+                        self._needles.add(f.owner.name if f.owner is not None else f.name)
+        return self._needles
+
     def is_ranked(self, f: Function) -> bool:
         return id(f) in self._ranked
 
@@ -389,6 +423,13 @@ def communicates(text: str, i: int) -> bool:
         return True
     holder = WORD.findall(text[max(0, i - 40) : i - 1])
     return not holder or bool(COMMUNICATES.search(holder[-1].lower()))
+
+
+def foreign(text: str, i: int, word: str) -> bool:
+    """Whether the holder before a name says that it is not one of the project: `nn.Linear`, `kwargs.get`, `x.to`."""
+    holder = WORD.findall(text[max(0, i - 24) : i - 1])
+    last = holder[-1] if holder and text[i - 2 : i - 1] not in (")", "]") else ""
+    return last in LIBRARIES or (word in PLAIN_METHODS and last not in OWN)
 
 
 def is_test(text: str) -> bool:

@@ -173,6 +173,18 @@ def varies(v: Value) -> bool:
     return next(leaves(v), None) is not None
 
 
+def carries(v: Value | None) -> bool:
+    """An argument that communicates when it is used: a callable, a wrapped model, an object that holds one."""
+    if v is None:
+        return False
+    kind = v[0]
+    if kind in ("closure", "wrapped", "raw", "func", "partial"):
+        return True
+    if kind == "packed":
+        return any(carries(x) for x in v[1]) or any(carries(x) for _, x in v[2])
+    return kind == "inst" and any(carries(x) for _, x in v[2])
+
+
 def depends_on_rank(v: Value) -> bool:
     return any(x[0] == "rank" for x in leaves(v))
 

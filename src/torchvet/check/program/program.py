@@ -12,6 +12,7 @@ from bisect import bisect_right
 from posixpath import dirname, join, normpath
 
 from .collect import lower, lower_function
+from .guard import Guard
 from .model import Class, Function, Module, collect_expr, definitions, expressions_of, span_of, walk_block
 from .names import Scope, call_targets, entities_of
 
@@ -198,7 +199,7 @@ class Program:
         return join(folder, "__init__.py") if "__init__.py" in self.entries(folder) else None
 
     def defined_as(self, path: str, name: str, depth: int = 0) -> str:
-        """"def" or "class" when the file defines the name at its top, or imports it from a file that does; "" when the
+        """ "def" or "class" when the file defines the name at its top, or imports it from a file that does; "" when the
         text alone does not say so. Parses nothing but packages' own `__init__.py`."""
         known = self._defined.get((path, name))
         if known is None:
@@ -544,31 +545,6 @@ class Program:
         if key not in self._calls:
             self._calls[key] = tuple([e for e in self.expressions(function) if e[0] == "call"])
         return self._calls[key]
-
-
-class Guard:
-    """See `Program.guard`."""
-
-    __slots__ = ("path", "program")
-
-    def __init__(self, program: Program, path: str) -> None:
-        self.program = program
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if not isinstance(error, Exception) or os.environ.get("TORCHVET_DEBUG"):
-            return False
-        at = trace
-        while at.tb_next:
-            at = at.tb_next
-        where = f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}"
-        crash = (self.path, f"{type(error).__name__}: {error} ({where})"[:200])
-        if crash not in self.program.crashes:
-            self.program.crashes.append(crash)
-        return True
 
 
 def callee_name(call: Expr) -> str:

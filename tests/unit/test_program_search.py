@@ -1,0 +1,103 @@
+"""Searches in the text that spare a parse: they may find too much, never too little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchvet.check.program.attributes import may_set
+from torchvet.check.program.program import Program, call_at, called_names
+from torchvet.check.source.words import admit
+
+
+def program_of(tmp_path: Path, **files: str) -> Program:
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "pyproject.toml").write_text("")
+    paths = [f"{name}.py" for name in files]
+    program = Program(str(tmp_path), paths, lambda path: (tmp_path / path).read_text())
+    for path in paths:
+        program.module(path)
+    program.loaded_on_demand.clear()
+    return program
+
+
+def test_called_names_are_those_before_brackets() -> None:
+    assert called_names("def f(x):\n    return a.b(c)(d[0](e)) + (g)\n") == {"f", "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("run(1)", 0),
+        ("x.run(1)", 2),
+        ("rerun(1)", -1),
+        ("def run(x): ...", -1),
+        ("def run(x): run(x)", 12),
+        ("run", -1),
+    ],
+)
+def test_a_call_is_a_whole_word_and_no_definition(text: str, at: int) -> None:
+    assert call_at(text, "run", 0) == at
+
+
+@pytest.mark.parametrize(
+    ("line", "sets"),
+    [
+        ("self.a = 1", True),
+        ("self.a, self.b = 1, 2", True),
+        ("self.a: int = 1", True),
+        ("self.a == 1", False),
+        ("self.a.b = 1", False),
+        ("(self.a,", True),
+        ("self.ab = self.a", True),
+    ],
+)
+def test_lines_that_may_set_an_attribute(line: str, sets: bool) -> None:
+    assert may_set(line, ".a") is sets
+
+
+def test_subclasses_through_renamed_and_assigned_bases(tmp_path: Path) -> None:
+    program = program_of(
+        tmp_path,
+        base="class Base:\n    pass\n\n\nclass Other:\n    pass\n",
+        renamed="from base import Base as Root\n\n\nclass A(Root):\n    def run(self): ...\n",
+        assigned="import base\n\nParent = base.Base\n\n\nclass B(Parent):\n    def run(self): ...\n",
+        far="from renamed import A\n\n\nclass C(A):\n    def run(self): ...\n\n\nclass D(A):\n    def stop(self): ...\n",
+    )
+    base = program.modules["base.py"].classes
+    assert {c.name for c in program.subclasses(base["Base"], "run")} == {"A", "B", "C"}
+    assert {c.name for c in program.subclasses(base["Base"], "stop")} == {"D"}
+    assert program.subclasses(base["Other"], "run") == []
+
+
+def test_an_attribute_is_found_wherever_it_is_assigned(tmp_path: Path) -> None:
+    program = program_of(
+        tmp_path,
+        m="class A:\n    x = 0\n\n    def f(self):\n        self.x, y = 1, 2\n\n    def g(self):\n        self.x.y = 3\n\n"
+        "    def h(self):\n        self.x: int = 4\n\n\nclass B(A):\n    def k(self):\n        self.x = 5\n",
+    )
+    module = program.modules["m.py"]
+    found = [(value[2], f.name) for value, f in program.attribute(module.classes["B"], "x")]
+    assert found == [(5, "k"), (0, "<module>"), (1, "f"), (4, "h")]
+    every = {name: [v[2] for v, _ in values] for name, values in program.own_attributes(module.classes["A"]).items()}
+    assert every == {"x": [0, 1, 4]}
+
+
+def test_callers_stop_at_a_name_that_everybody_calls(tmp_path: Path) -> None:
+    program = program_of(
+        tmp_path,
+        lib="def get():\n    return 1\n",
+        **{f"user{i}": "from lib import get\n\n\ndef main():\n    get()\n" for i in range(3)},
+    )
+    function = program.modules["lib.py"].functions["get"]
+    assert len(program.callers(function)) == 3
+    assert program.callers(function, most=2) == []
+    assert len(program.callers(function, most=3)) == 3
+
+
+def test_a_file_of_training_arguments_or_an_eager_optimizer_is_admitted() -> None:
+    assert admit(b"from transformers import TrainingArguments\n\nargs = TrainingArguments(dataloader_num_workers=32)\n")
+    assert admit(b"import torch.optim as optim\n\n\ndef make(model):\n    return optim.Adagrad(model.parameters())\n")
+    assert not admit(b"from transformers import TrainingArguments\n")
