@@ -68,7 +68,7 @@ class Names:
         return (f.module.path, e[1], name)
 
     def denoted(self, e: Expr, scope: Scope, whole: bool = False) -> Value | None:
-        """What an expression stands for outside of any flow; what comes from a barren file only when `whole`."""
+        """What an expression stands for outside of any flow; what tells nothing about ranks only when `whole`."""
         if not whole and self.from_barren(e, scope):
             return None
         for x in self.program.entities(e, scope):
@@ -78,14 +78,14 @@ class Names:
         return None
 
     def from_barren(self, e: Expr, scope: Scope) -> bool:
-        """Whether a name, or the name at the start of a dotted one, is imported from a file where nothing matters."""
+        """Whether a name, or the name at the start of a dotted one, is imported from where it tells nothing about ranks."""
         while e[0] == "attr":
             e = e[2]
         bound = scope.module.names.get(e[2]) if e[0] == "name" else None
         if bound is None or bound[0] != "from":
             return False
         path = self.program.find(scope.module.path, bound[1], bound[3])
-        if path is None or path.endswith("__init__.py") or not self.suspects.barren(path, scope.module):
+        if path is None or not self.suspects.barren(path, bound[2]):
             return False
         at: Scope | None = scope
         while at is not None and not at.is_module:

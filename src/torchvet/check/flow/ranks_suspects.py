@@ -30,6 +30,7 @@ TEST = compile(r"==|!=|\bnot\b|\bin\b|[<>]")
 SMALL_CALL = compile(
     r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)"
 )
+OUTERMOST = compile(r"(?m)^(?:def|class|@|async|if|try)\b|^@")
 DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
 SIGNALLED = compile(r"signal\.signal\([^\n]*?(\w+)\s*\)")
 FLAG = compile(r"(?m)^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
@@ -172,7 +173,7 @@ class Suspects:
         self._sharded: dict[str, frozenset[str]] = {}
         self._callers: dict[str, list[Function]] = {}
         self._needles: set[str] = set()
-        self._barren: dict[str, bool] = {}
+        self._barren: dict[tuple[str, str], bool] = {}
         self._found = False
 
     def functions(self) -> list[Function]:
@@ -348,22 +349,40 @@ class Suspects:
             self._known[id(f)] = known
         return known
 
-    def barren(self, path: str, importer: Module) -> bool:
-        """Whether nothing that a file defines can matter for ranks: it was not searched, and it names no rank, no
-        collective and nothing on a module's top level that reaches one. Parsing it would cost more than it tells."""
+    def barren(self, path: str, name: str) -> bool:
+        """Whether a class or function of a file that was not searched cannot matter for ranks: its own text names no
+        rank and no collective, nor does a base class that reaches one. Parsing the file would cost more than it tells.
+        """
         if path in self.searched or not self._found:
             return False
-        known = self._barren.get(path)
+        known = self._barren.get((path, name))
         if known is None:
-            words = set(WORD.findall(self.program.text(path) or ""))
-            known = self._barren[path] = words.isdisjoint(self.needles())
-            if known and "Module" in words and self.wrapping and len(self.searched) <= MEDIUM:
-                known = self._barren[path] = False  # what is wrapped may be made there
-        return known and dirname(importer.path) not in self.wrapping
+            known = self._barren[path, name] = self._tells_nothing(self.program.text(path) or "", name)
+        return known
+
+    def _tells_nothing(self, text: str, name: str) -> bool:
+        needles = self.needles()
+        if name in needles or name in self.hot_names:
+            return False
+        start = text.find(f"\nclass {name}") + 1
+        if not start:
+            start = text.find(f"\ndef {name}(") + 1
+        elif text[start + 6 + len(name)] not in "(:":
+            return False
+        if not start:
+            return False  # imported there, or a variable
+        end = OUTERMOST.search(text, start + 1)
+        body = text[start : end.start() if end else len(text)]
+        bases = body[: body.find(":")] if body.startswith("class") else ""
+        if "Module" in bases or not needles.isdisjoint(WORD.findall(bases)):
+            return False
+        words = set(WORD.findall(body))
+        return words.isdisjoint(self.words) and words.isdisjoint(self.steps) and words.isdisjoint(self.wraps)
 
     def needles(self) -> set[str]:
+        """Names of functions, and classes of methods, that hold a rank or reach a collective."""
         if not self._needles:
-            self._needles = self.words | self.steps | self.wraps
+            self._needles = set()
             for page in self.pages.values():
                 for f in page.functions:
                     if id(f) in self._hot or id(f) in self._ranked:
