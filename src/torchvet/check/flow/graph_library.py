@@ -10,6 +10,7 @@ from .graph_values import Graph
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from re import Pattern
 
     from ..program.model import Class, Expr, Function
     from ..program.program import Program
@@ -97,11 +98,11 @@ class Library:
         known = self._holders.get(mark)
         if known is None:
             known = self._holders[mark] = []
-            pattern = re.compile(re.escape(key) + how) if how else None
+            pattern = re.compile(how) if how else None
             for c in (cls, *self.program.bases(cls)[0]):
                 for method in c.methods.values():
                     text = self.text(method)
-                    if key in text and method not in known and (pattern is None or pattern.search(text)):
+                    if key in text and method not in known and (pattern is None or follows(text, key, pattern)):
                         known.append(method)
         return known
 
@@ -116,3 +117,13 @@ class Library:
                 lines[g.first_line - 1 : g.end_line] = [""] * (g.end_line - g.first_line + 1)
             self._own_texts[key] = "\n".join(lines)
         return self._own_texts[key]
+
+
+def follows(text: str, key: str, pattern: Pattern[str]) -> bool:
+    """Does the pattern match behind the key somewhere? One pattern for all keys: compiling one costs 0.3 ms."""
+    at = text.find(key)
+    while at >= 0:
+        if pattern.match(text, at + len(key)):
+            return True
+        at = text.find(key, at + 1)
+    return False

@@ -78,7 +78,7 @@ class Names:
         return None
 
     def from_barren(self, e: Expr, scope: Scope) -> bool:
-        """Whether a name, or the name at the start of a dotted one, is imported from where it tells nothing about ranks."""
+        """Whether a name, or the one at the start of a dotted one, comes from where it tells nothing about ranks."""
         while e[0] == "attr":
             e = e[2]
         bound = scope.module.names.get(e[2]) if e[0] == "name" else None

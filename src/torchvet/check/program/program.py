@@ -33,6 +33,7 @@ MOST_ON_DEMAND = 100_000
 there: it is a table or a model, parsing costs 10 ms and more, and what it gives stays unknown."""
 NEAR_FILES = 400
 """Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
+NO_USE, OWN_USE, USE = 0, 1, 2
 
 
 class Program:
@@ -62,6 +63,7 @@ class Program:
         self._found: dict[tuple[str, str, int], str | None] = {}
         self._defined: dict[tuple[str, str], str] = {}
         self._near: dict[str, list[str]] = {}
+        self._uses: dict[str, dict[str, int]] = {}
         self._called: dict[str, frozenset[str]] = {}
         self._starts: dict[str, tuple[str, list[int]]] = {}
         self._queries = 0
@@ -126,7 +128,7 @@ class Program:
     def project_root(self, folder: str) -> str | None:
         """The nearest folder at or above this one that holds a project's marker, or None."""
         if folder not in self._roots:
-            if self.entries(folder) & MARKERS:
+            if self.has_marker(folder):
                 self._roots[folder] = folder
             else:
                 up = above(folder)
@@ -136,6 +138,12 @@ class Program:
                 else:
                     self._roots[folder] = None
         return self._roots[folder]
+
+    def has_marker(self, folder: str) -> bool:
+        """A folder above the root is not listed: what lies beside a project may be a million files."""
+        if folder[:2] == "..":
+            return any(os.path.lexists(os.path.join(self.root, folder, name)) for name in MARKERS)
+        return bool(self.entries(folder) & MARKERS)
 
     def search_path(self, folder: str) -> tuple[str, ...]:
         """Folders in which an absolute import of a file in `folder` is looked up, in order."""
@@ -359,7 +367,9 @@ class Program:
                 for g in self.with_nested(f):
                     scope = self.scope(g)
                     for call in self.calls(g):
-                        if callee_name(call) == name and function in call_targets(call, scope):
+                        if callee_name(call) != name or not may_mean(function, call, scope):
+                            continue
+                        if function in call_targets(call, scope):
                             yield g, call
 
     def functions_on(self, module: Module, rows: list[int]) -> list[Function]:
@@ -390,18 +400,25 @@ class Program:
         self._queries += 1
         if self._queries > 10:
             paths = dict.fromkeys([p for p in paths if name in (self._called.get(p) or self.called(p))])
-        own = f"\ndef {name}(" if function.owner is None else ""
+        uses = self._uses.setdefault(name, {})
         out = []
         for path in paths:
-            if call_at(self.text(path) or "", name, 0) < 0:
+            use = uses.get(path)
+            if use is None:
+                use = uses[path] = self._use_of(path, name)
+            if use == NO_USE or (use == OWN_USE and function.owner is None and path != function.module.path):
                 continue
-            text = self.text(path) or ""
-            if own and path != function.module.path and own in text and "." + name not in text:
-                continue  # its own function of that name
             module = self.module(path)
             if module:
                 out.append(module)
         return out
+
+    def _use_of(self, path: str, name: str) -> int:
+        """Whether a file calls something of this name; OWN_USE: by the plain name only, and has a function so named."""
+        text = self.text(path) or ""
+        if call_at(text, name, 0) < 0:
+            return NO_USE
+        return OWN_USE if f"\ndef {name}(" in text and "." + name not in text else USE
 
     def text_of(self, function: Function) -> str:
         """The lines of a function, joined."""
@@ -545,6 +562,31 @@ class Program:
         if key not in self._calls:
             self._calls[key] = tuple([e for e in self.expressions(function) if e[0] == "call"])
         return self._calls[key]
+
+
+def may_mean(function: Function, call: Expr, scope: Scope) -> bool:
+    """Can a call of this name run the function, before anything is resolved: `model.train()` of a local value is no
+    call of a module's function (unless the file puts functions into attributes of that name), `self.m()` in a class
+    that has its own m none of another's m."""
+    base = call[2][2] if call[2][0] == "attr" else None
+    if base is None or base[0] != "name":
+        return True
+    caller = scope.function
+    own = caller.owner
+    if own is not None and caller.params and base[2] == caller.params[0][0]:
+        mine = own.methods.get(function.name)
+        return mine is None or mine is function
+    if function.owner is not None or function.parent is not None:
+        return True
+    at: Scope | None = scope
+    while at is not None:
+        bound = at.bindings().get(base[2])
+        if bound is not None:
+            if any(b[0] in ("import", "from", "class", "def") for b in bound):
+                return True
+            return f".{function.name} = " in (scope.program.text(scope.module.path) or "")
+        at = at.parent
+    return True
 
 
 def callee_name(call: Expr) -> str:
