@@ -425,6 +425,10 @@ class Names:
         for path in self.near(cls.module.path):
             key = (path, name)
             if key not in self._outside:
+                page = self.suspects.pages.get(path)
+                if page is not None and name not in page.tokens:
+                    self._outside[key] = False
+                    continue
                 text = self.program.text(path) or ""
                 n = text.count(needle)
                 self._outside[key] = n > 0 and n > text.count("self" + needle)

@@ -166,11 +166,24 @@ def leaves(v: Value) -> Iterator[Value]:
             stack.extend(reversed(x[1]))
 
 
+DECIDING = frozenset(("rank", "local", "op", "list", "tuple"))
+
+
 def varies(v: Value) -> bool:
     """Whether the value can differ between ranks, as far as is known."""
-    if v[0] in ("const", "sym"):
+    if v[0] not in DECIDING:
         return False
-    return next(leaves(v), None) is not None
+    stack = [v]
+    while stack:
+        x = stack.pop()
+        kind = x[0]
+        if kind == "op":
+            stack += x[2:]
+        elif kind in ("rank", "local"):
+            return True
+        elif kind in ("list", "tuple"):
+            stack += x[1]
+    return False
 
 
 def carries(v: Value | None) -> bool:

@@ -209,6 +209,8 @@ class Table:
     def __init__(self) -> None:
         self._nodes: dict[Any, Node] = {}
         self._bits: dict[Any, int] = {}
+        self._chains: dict[Any, Any] = {}
+        self._trips: dict[Value, Value] = {}
         self.end = self.node("end", None, None, None)
         self.again = self.node("again", None, None, None)
         self.stop = self.node("raise", None, None, None)
@@ -217,7 +219,7 @@ class Table:
         whole = (
             kind,
             key,
-            tuple([id(x) if not isinstance(x, (tuple, bool, int, str)) else x for x in data]) if data else None,
+            tuple([x if isinstance(x, (bool, int, str)) else id(x) for x in data]) if data else None,
             following.id if following else -1,
             other.id if other else -1,
         )
@@ -227,6 +229,19 @@ class Table:
             if kind == "branch":
                 found.bits |= self.bit(key)
         return found
+
+    def deeper(self, chain: Any, trace: Trace, item: Item) -> Any:
+        """A chain of calls with one more: the same object for the same calls, so that it is compared by identity."""
+        key = (id(chain), id(trace), item[2], item[3])
+        found = self._chains.get(key)
+        if found is None:
+            # the shorter chain is kept, so that its id stays its own
+            found = self._chains[key] = ((*chain, (trace, item[2], item[3])), chain)
+        return found[0]
+
+    def trip(self, value: Value) -> Value:
+        """One object for equal lengths of loops."""
+        return self._trips.setdefault(value, value)
 
     def bit(self, key: Any) -> int:
         found = self._bits.get(key)
@@ -323,13 +338,13 @@ class Walker:
         if callee.busy or not callee.matters:
             return after
         # what is called with a common continuation is the same step on every rank
-        deeper = (*chain, (trace, item[2], item[3]))
+        deeper = self.table.deeper(chain, trace, item)
         if callee.weight > HEAVY or self.depth > 40 or len(self.table) > MOST_NODES:
             if not callee.has_ops:
                 return after
             self.opaque.append(callee)
             return self.table.node("call", ("call", id(callee.function)), (callee, deeper, item[2]), after)
-        key = (id(callee), after.id, exits.stop.id, deeper)
+        key = (id(callee), after.id, exits.stop.id, id(deeper))
         found = self._called.get(key)
         if found is None:
             self.inlined.add(id(callee))
@@ -367,7 +382,7 @@ class Walker:
     def loop(self, item: Item, trace: Trace, trip: Value, body: Node, ended: Node, after: Node, chain: Any) -> Node:
         if self.quiet(body, (after, ended)):
             return self.noted(body, ended)
-        return self.table.node("loop", ("loop", id(item)), (item, trace, trip, chain), ended, body)
+        return self.table.node("loop", ("loop", id(item)), (item, trace, self.table.trip(trip), chain), ended, body)
 
     def noted(self, body: Node, node: Node) -> Node:
         """The guards that a quiet loop passed, kept as notes before what follows it."""
