@@ -32,8 +32,8 @@ class Calls(Expressions):
         return str(found[1]) if found and found[0] == "ext" else None
 
     def defined_as(self, name: str, attribute: str) -> str:
-        """"def" or "class" when the text of the project says that a name (or the attribute of a module of that name) is
-        one; "" when that is unknown before the module it comes from is parsed."""
+        """What the text of the project says that a name (or the attribute of a module of that name) is: "def", "class",
+        or "" when that is unknown before the module it comes from is parsed."""
         module = self.function.module
         bound = module.names.get(name)
         at: Scope | None = self.scope
