@@ -341,6 +341,7 @@ class _Check:
         with Beside(lambda: self.apply_apart(apart, project)) as other:
             found = self.apply(rest, project)
             answer = other.result()
+        self.stage("second process")  # what was left to wait for; its own rules follow
         if answer is None:
             return found + self.apply(apart, project)
         rows, timing, crashes, given_up, loaded = answer
