@@ -10,6 +10,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from .ranks_values import Value
@@ -282,36 +283,11 @@ class Comparison:
 
     def body_steps(self, loop: Node) -> bool:
         """Whether a turn of the loop runs a collective."""
-        seen = set()
-        stack = [loop.other]
-        after = loop.next
-        while stack:
-            n = stack.pop()
-            if n is None or n is after or n.id in seen or not n.steps:
-                continue
-            seen.add(n.id)
-            if n.kind in ("op", "call"):
-                return True
-            stack.append(n.next)
-            stack.append(n.other)
-        return False
+        return next(body_ops(loop), None) is not None
 
     def body_keys(self, loop: Node) -> set[Any]:
         """The keys of all collectives in a loop's body."""
-        out = set()
-        seen = set()
-        stack = [loop.other]
-        after = loop.next
-        while stack:
-            n = stack.pop()
-            if n is None or n is after or n.id in seen or not n.steps:
-                continue
-            seen.add(n.id)
-            if n.kind in ("op", "call"):
-                out.add(n.key)
-            stack.append(n.next)
-            stack.append(n.other)
-        return out
+        return {n.key for n in body_ops(loop)}
 
     def first(self, node: Node | None, inside: Node | None = None) -> Node | None:
         """The nearest collective at or after a node (not behind the loop `inside`)."""
@@ -374,3 +350,18 @@ def steps_from(node: Node, most: int = 5) -> list[str]:
             continue
         at = at.next
     return out
+
+
+def body_ops(loop: Node) -> Iterator[Node]:
+    """The collectives, and the calls that run some, in a loop's body."""
+    seen = set()
+    stack = [loop.other]
+    while stack:
+        n = stack.pop()
+        if n is None or n is loop.next or n.id in seen or not n.steps:
+            continue
+        seen.add(n.id)
+        if n.kind in ("op", "call"):
+            yield n
+        stack.append(n.next)
+        stack.append(n.other)
