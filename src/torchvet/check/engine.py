@@ -333,7 +333,8 @@ class _Check:
                 self.result.looked_at[r.family] = sum(bool(subjects & m.words) for m in program.modules.values())
             if not r.words or r.words & present:
                 live.append(r)
-        project = Project(program, self.options)
+        # kept until the process ends: taking a program apart object by object is a tenth of a large check
+        self.project = project = Project(program, self.options)
         apart = [r for r in live if r.family == APART]
         rest = [r for r in live if r.family != APART]
         if not (apart and rest and self.pays(size > FORK_RULES)):
