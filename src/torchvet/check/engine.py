@@ -21,13 +21,14 @@ from .source.walk import EXCLUDED, NOTEBOOK, Walk, read, unreadable, walk
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Any, TypeVar
 
     from .config import Options
     from .program.program import Program
     from .rules._api import Rule
     from .rules.project import Project
 
+    Answer = TypeVar("Answer")
     Row = tuple[Any, ...]  # ("gated",) | ("module", block, words, broken cells) | ("problem", line, column, plain Text)
 
 FORK_BYTES = 3_000_000
@@ -105,6 +106,24 @@ def check(
             gc.enable()
 
 
+def ask(paths: Iterable[str], options: Options, question: Callable[[Project, list[str]], Answer]) -> Answer:
+    """What `question` answers about the code: it gets the project and all Python files that were read, admitted by a
+    subject word or not. UserError: no such path."""
+    from .rules.project import Project
+
+    depth = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(depth, DEPTH))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            check = _Check(options, None, None)
+            found = check.walked(list(paths))
+            program = check.program_of(found, check.rows(found, not options.no_cache))[0]
+            return question(Project(program, options), [e[0] for e in found.files if e[4] != NOTEBOOK])
+    finally:
+        sys.setrecursionlimit(depth)
+
+
 class _Check:
     def __init__(
         self, options: Options, progress: Callable[[str], None] | None, overlay: dict[str, bytes] | None
@@ -128,21 +147,17 @@ class _Check:
     # --------------------------------------------------------------------------------------------------- stages
     def run(self, paths: list[str], stdin: bytes | None, stdin_name: str) -> Result:
         options = self.options
-        self.root = root = common_root(paths)
-        self.result = result = Result(root)
-        result.read_text = self.read_text
         if stdin is not None:
+            self.begin(paths)
             found = Walk()
+            root = self.root
             name = os.path.relpath(stdin_name, root).replace(os.sep, "/") if stdin_name != "<stdin>" else stdin_name
             self.overlay[name] = stdin
             kind = NOTEBOOK if name.endswith(".ipynb") else "python"
             found.files = [(name, os.path.join(root, name), len(stdin), 0, kind)]
         else:
-            found = walk(
-                paths, exclude=anchored(options, "exclude", root) or EXCLUDED,
-                extend_exclude=anchored(options, "extend-exclude", root),
-                respect_gitignore=options.respect_gitignore, force_exclude=options.force_exclude, root=root,
-            )  # fmt: skip
+            found = self.walked(paths)
+        root, result = self.root, self.result
         result.files = len(found.files)
         result.skipped = found.skipped
         self.stage("walk")
@@ -163,6 +178,21 @@ class _Check:
             runs.store(asked, files, (result.plain(), [(p, *self.state(p)) for p in beyond]))
         self.stage("finish")
         return result
+
+    def begin(self, paths: list[str]) -> None:
+        self.root = common_root(paths)
+        self.result = Result(self.root)
+        self.result.read_text = self.read_text
+
+    def walked(self, paths: list[str]) -> Walk:
+        """The files to read."""
+        self.begin(paths)
+        options, root = self.options, self.root
+        return walk(
+            paths, exclude=anchored(options, "exclude", root) or EXCLUDED,
+            extend_exclude=anchored(options, "extend-exclude", root),
+            respect_gitignore=options.respect_gitignore, force_exclude=options.force_exclude, root=root,
+        )  # fmt: skip
 
     def state(self, path: str) -> tuple[int, int]:
         """(size, time of change) of a file, (-1, -1) when it is gone."""
@@ -285,8 +315,8 @@ class _Check:
             found.add(SUPPRESSIONS)
         return ("module", block, frozenset(found), broken)
 
-    def judge(self, found: Walk, rows: dict[str, Row]) -> tuple[list[Finding], list[str]]:
-        """Run the rules over the program. Also gives the files beyond the walk that the answer depends on."""
+    def program_of(self, found: Walk, rows: dict[str, Row]) -> tuple[Program, set[str], list[Finding]]:
+        """The program, the subject words in it, and findings for what could not be read."""
         from .program.program import Program
 
         findings = [
@@ -307,6 +337,11 @@ class _Check:
                     findings.append(tool_finding("syntax-error", "TV003", ERROR, Span(path, row[1], row[2] or 1), text))
                 else:
                     findings.append(tool_finding("unreadable-file", "TV004", WARNING, Span(path, 1), text))
+        return program, present, findings
+
+    def judge(self, found: Walk, rows: dict[str, Row]) -> tuple[list[Finding], list[str]]:
+        """Run the rules over the program. Also gives the files beyond the walk that the answer depends on."""
+        program, present, findings = self.program_of(found, rows)
         self.result.parsed = len(program.modules)
         if program.modules:
             findings += self.run_rules(program, present, sum(e[2] for e in found.files if e[0] in program.modules))

@@ -80,6 +80,8 @@ def arguments() -> list[Argument]:
         Argument("color", VALUE, Text("colour the output", "彩色输出"), group="output",
                  choices=("auto", "always", "never")),
         _flag("quiet", "output", "print findings only", "只显示问题", "q"),
+        _value("trace", "run", "FUNCTION", "print which collectives each rank runs in a function",
+               "显示各 rank 在某函数中执行的集合通信"),
         _flag("timing", "run", "print the time of each stage and rule", "显示各阶段和规则的耗时"),
         _flag("show-files", "run", "list the files that would be checked", "列出将被检查的文件"),
         _flag("show-settings", "run", "print the settings in effect", "显示生效的设置"),
@@ -174,6 +176,10 @@ class Run:
             return 0
         if self.given.get("show-files"):
             return self.show_files()
+        if "trace" in self.given:
+            from .trace import show
+
+            return show(self.given["trace"], self.paths, self.options, self.language, self.given.get("color", "auto"))
         from .outputs import Outputs
 
         outputs = Outputs(self.options, self.formats)
@@ -327,6 +333,8 @@ def _refuse_conflicts(given: dict[str, Any], words: list[str]) -> None:
         raise UserError(Text("- (standard input) goes with no other path", "-（标准输入）不能与其他路径同时使用"))
     if "stdin-filename" in given and "-" not in words:
         raise UserError(Text("--stdin-filename goes with the path -", "--stdin-filename 需与路径 - 一起使用"))
+    if "trace" in given and "-" in words:
+        raise UserError(Text("--trace needs files, not standard input", "--trace 需要文件，而不是标准输入"))
     if "write-baseline" in given and ("fix" in given or "show-fixes" in given):
         raise UserError(
             Text("--write-baseline and repairs are two runs", "--write-baseline 与修复不能在同一次运行中使用")

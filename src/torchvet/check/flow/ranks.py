@@ -40,6 +40,8 @@ class Ranks:
         self.suspects = Suspects(program)
         self.machine = Machine(program, self.suspects)
         self.gave_up: list[str] = []
+        self.unsaid: dict[int, list[Any]] = {}
+        """By function: the differences that are not reported (`ranks_explain.unsaid`)."""
         self._found: list[Divergence] | None = None
         self._of: dict[int, list[Divergence]] = {}
 
@@ -152,6 +154,8 @@ class Ranks:
             comparison = Comparison(table)
             for difference in comparison.run(x, y):
                 d = divergence(difference, a, b)
+                if difference.unsaid is not None:
+                    self.unsaid.setdefault(id(trace.function), []).append(difference.unsaid)
                 if d is not None and d.key not in found and d.op.doubted == doubted:
                     d.function = trace.function
                     found[d.key] = d

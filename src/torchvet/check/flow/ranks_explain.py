@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..program.model import Module
     from .ranks_values import Place, Value
     from .traces import Item, Node
 
@@ -42,12 +43,13 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         inside = within(mark, op, calls) if node.kind == "op" else contains(item[2] + item[3], op)
         kind = "guarded" if inside else kind
     if d.kind != "leaves" and answered(d, item, op):
-        return None
+        return unsaid(d, "answered", trace.module, pos, op)
     if item[0] == "if" and kind in ("exit", "order") and d.kind != "quits":
         around = item[2] + item[3]
         leaves_here = any(x[0] == "exit" or (x[0] == "call" and x[1].has_quit) for x in every(around))
         if not leaves_here and not contains(around, op):
-            return None  # out of step since an earlier difference, which was noted for itself
+            # out of step since an earlier difference, which was noted for itself
+            return unsaid(d, "earlier", trace.module, pos, op)
     if kind == "exit" and d.kind == "missing":
         left_by = leaving(item, taken)
         if left_by is not None and left_by[1] == "break":
@@ -68,9 +70,10 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         for later in ops_of(trace.items):
             made = later.row is not None and later.row.kind == "init" and later.module is trace.module
             if made and later.pos > out.exit:
-                return None  # who left before the group was made is not in it
+                return unsaid(d, "before", trace.module, pos, op)
     if out.subject == "state" and guard[:2] == ("op", "or") and any(not varies(x) for x in guard[2:]):
-        return None  # `is_main or sharded`: whoever wrote it knows when every rank has to take part
+        # `is_main or sharded`: whoever wrote it knows when every rank has to take part
+        return unsaid(d, "sharded", trace.module, pos, op)
     ranks = [x for x in leaves(guard) if x[0] == "rank"]
     decided = [x for x in leaves(guard) if x[0] == "local"]
     if a.name == "one":
@@ -85,7 +88,7 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
     out.origin = decided[0][3] if decided else ranks[0][3]
     out.sure = not decided and all(x[2] for x in ranks) and op.sure and exact(guard)
     if op.group == "mesh" and not exact(guard):
-        return None  # members of a group that is not known
+        return unsaid(d, "members", trace.module, pos, op)
     out.chain = (
         [(t.module, p, label) for t, p, label in calls[len(chain) :]]
         if calls[: len(chain)] == chain
@@ -107,6 +110,14 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
     if op.doubted:
         out.severity, out.confidence = NOTE, POSSIBLE
     return out
+
+
+def unsaid(d: Difference, why: str, module: Module, pos: int, op: Op) -> Divergence | None:
+    """Notes why a difference is not reported: "answered" (both ways run the collective, not comparably), "earlier" (a
+    consequence of another difference), "before" (who left is not in the group made later), "sharded" (the guard asks
+    for sharding too), "members" (the members of the group are not known)."""
+    d.unsaid = (why, module, pos, op)
+    return None
 
 
 def answered(d: Difference, item: Item, op: Op) -> bool:

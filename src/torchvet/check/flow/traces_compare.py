@@ -33,7 +33,7 @@ class Difference:
     that runs
     `node`, or that leaves. `marks` are the guards passed on either side, latest first."""
 
-    __slots__ = ("against", "kind", "loop", "marks", "node", "side")
+    __slots__ = ("against", "kind", "loop", "marks", "node", "side", "unsaid")
 
     def __init__(
         self, kind: str, node: Node, side: int, marks: tuple[list[Node], list[Node]], against: Node, loop: Node | None
@@ -44,6 +44,7 @@ class Difference:
         self.marks = marks
         self.against = against
         self.loop = loop
+        self.unsaid: Any = None  # why nothing is said of it (`ranks_explain.unsaid`)
 
 
 class Comparison:

@@ -56,6 +56,8 @@ class Rule:
         self.fixable = fixable
         self.family = ""
         self.run: Check | None = None
+        self.told: Callable[[Project, Divergence], Finding] | None = None
+        """For rules about ranks: the finding of one place where ranks part."""
 
     def check(self, function: Check) -> Check:
         """Decorator: `function(project)` yields the findings of this rule."""
@@ -66,23 +68,27 @@ class Rule:
         """Decorator for rules about ranks: `say(divergence)` gives message and help; a finding is made of every place
         where ranks part by this rule's fault, with the way there and what each side runs."""
 
+        def told(project: Project, d: Divergence) -> Finding:
+            message, help = say(d)
+            return self.at(
+                project,
+                d.module,
+                d.pos,
+                message,
+                function=d.place,
+                severity=d.severity,
+                confidence=d.confidence,
+                help=help,
+                notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
+                trace=d.rows,
+            )
+
         def run(project: Project) -> Iterable[Finding]:
             for d in project.ranks.divergences():
                 if d.fault == self.name:
-                    message, help = say(d)
-                    yield self.at(
-                        project,
-                        d.module,
-                        d.pos,
-                        message,
-                        function=d.place,
-                        severity=d.severity,
-                        confidence=d.confidence,
-                        help=help,
-                        notes=[note_at(project, m, pos, text, chain=True) for m, pos, text in d.places()],
-                        trace=d.rows,
-                    )
+                    yield told(project, d)
 
+        self.told = told
         self.run = run
         return say
 
