@@ -10,6 +10,7 @@ import _ast
 from bisect import bisect_left
 
 from .model import ASYNC, GENERATOR
+from .outline import WORTH, outline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -316,8 +317,26 @@ if hasattr(_ast, "TryStar"):  # 3.11
 def lower(source: str | bytes, word_lines: Sequence[tuple[int, str]] = (), lazy: bool = True) -> Any:
     """The block of a module. Raises what the compiler raises (SyntaxError, ValueError for null bytes, RecursionError,
     MemoryError). `source` is never executed."""
-    tree = compile(source, "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0)
+    tree = _outlined(source, word_lines) if lazy and len(source) > WORTH else None
+    if tree is None:
+        tree = compile(source, "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0)
     return Lowering(word_lines, lazy).block(tree.body)
+
+
+def _outlined(source: str | bytes, word_lines: Sequence[tuple[int, str]]) -> Any:
+    """The tree of a large source without the bodies that are not lowered; None when it has to be parsed whole."""
+    text = isinstance(source, str)
+    data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    short = outline(data, [w[0] for w in word_lines])
+    if short is None:
+        return None
+    try:
+        return compile(
+            short.decode("utf-8", "surrogatepass") if text else short,
+            "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0,
+        )  # fmt: skip
+    except (SyntaxError, ValueError):
+        return None
 
 
 def lower_function(lines: Sequence[str], first_line: int, end_line: int, indented: bool) -> Any:
