@@ -78,7 +78,7 @@ def installed(folder: Path) -> str:
     flags = "-sP" if sys.version_info >= (3, 11) else "-s"
     script.write_text(
         f"#!{sys.executable} {flags}\nimport sys\nsys.path.insert(0, {str(site)!r})\n"
-        "from torchvet.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+        "from torchvet.cli import console\nif __name__ == '__main__':\n    sys.exit(console())\n"
     )
     script.chmod(0o755)
     return str(script)

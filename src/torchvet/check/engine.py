@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .config import Options
     from .program.program import Program
-    from .rules._api import Rule
+    from .rules import Listed
     from .rules.project import Project
 
     Answer = TypeVar("Answer")
@@ -354,11 +354,11 @@ class _Check:
     def run_rules(self, program: Program, present: set[str], size: int) -> list[Finding]:
         """What the rules find; those about ranks in a second process when the program is large."""
         from .gate.select import selected
-        from .rules import all_rules
+        from .rules import listed
         from .rules.project import Project
 
         self.stage("link")
-        rules = all_rules()
+        rules = listed()
         self.ran = selected(self.options, rules)
         live = []
         for r in [rules[name] for name in self.ran if rules[name].run is not None]:
@@ -387,7 +387,7 @@ class _Check:
         self.beyond |= loaded
         return found + [Finding.from_plain(row) for row in rows]
 
-    def apply_apart(self, rules: list[Rule], project: Project) -> tuple[Any, ...]:
+    def apply_apart(self, rules: list[Listed], project: Project) -> tuple[Any, ...]:
         """`apply` in a child: all that the parent has to know, as plain values."""
         program = project.program
         before = len(self.result.timing)
@@ -395,7 +395,7 @@ class _Check:
         loaded = frozenset(program.loaded_on_demand)
         return found, self.result.timing[before:], program.crashes, program.given_up, loaded
 
-    def apply(self, rules: list[Rule], project: Project) -> list[Finding]:
+    def apply(self, rules: list[Listed], project: Project) -> list[Finding]:
         walked = set(project.program.modules) - project.program.loaded_on_demand
         found: list[Finding] = []
         for r in rules:

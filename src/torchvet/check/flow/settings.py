@@ -423,6 +423,15 @@ class Settings:
         return bool(loaders) and all(prepares_data(self.program, x.module) for x in loaders)
 
     # -------------------------------------------------------------------------------------------------- places
+    def from_cpu_count(self) -> list[Place]:
+        """Where the number of workers follows the CPUs of the host."""
+        return self.places("num_workers", lambda v: v.kind == CPUS)
+
+    def over_limit(self) -> list[Place]:
+        """Where more workers are set than the user's limit for one rank."""
+        limit = self.options.max_workers
+        return self.places("num_workers", lambda v: v.is_number and v.value > limit)
+
     def places(self, name: str, wanted: Callable[[Value], bool]) -> list[Place]:
         """Where the values of a parameter are set, over all loaders, in the order of the files. A place in a module
         that is not itself under check counts as set at the loader."""

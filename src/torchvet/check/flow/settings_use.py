@@ -10,7 +10,7 @@ from .wrapping_models import FORWARD, apart, conditions_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..program.model import Expr, Function, Stmt
     from .settings import Loader, Settings
@@ -114,24 +114,24 @@ class Use:
                 out.append(loader)
         return out
 
-    def pinned_on_gpu(self) -> list[Found]:
+    def pinned_on_gpu(self, pinned: Sequence[Loader]) -> list[Found]:
         """CUDA tensors made by the dataset or the collate function of a loader that pins: pinning raises."""
         from .settings_workers import Found
 
         workers = self.settings.in_workers
         out: dict[tuple[str, int], Found] = {}
-        for loader in self.pinned():
+        for loader in pinned:
             for f in workers.inside(loader):
                 for call in self.program.calls(f):
                     if workers.puts_on_gpu(call, f):
                         out.setdefault((loader.module.path, loader.pos), Found(call, f, loader))
         return [x for _, x in sorted(out.items())]
 
-    def pinned_on_cpu(self) -> list[Loader]:
+    def pinned_on_cpu(self, pinned: Sequence[Loader]) -> list[Loader]:
         """Loaders that pin in a program of which nothing names an accelerator, and which trains."""
         words = knowledge.loader("accelerator_words")
         out = []
-        for loader in self.pinned():
+        for loader in pinned:
             texts = [self.program.text(m.path) or "" for m in self.settings.origins.options.group(loader.module)]
             if any("backward(" in t for t in texts) and not any(w in t for t in texts for w in words):
                 out.append(loader)

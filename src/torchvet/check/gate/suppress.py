@@ -58,9 +58,9 @@ def apply(
         from .pragmas import read
 
         if rules is None:
-            from torchvet.check.rules import all_rules
+            from torchvet.check.rules import listed
 
-            rules = all_rules()
+            rules = listed()
         suppressions, problems = read(path, text, rules, options.require_reason)
         for f in here:
             hit = [s for s in suppressions if s.covers(f)] if f.name not in _NEVER else []

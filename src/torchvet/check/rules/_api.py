@@ -8,13 +8,16 @@ from ..program.model import line_of, span_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from ..flow.graph_keeping import Kept
     from ..flow.ranks_divergence import Divergence
     from ..program.model import Function, Module
     from .project import Project
 
+    Answers = Sequence[Any]
     Check = Callable[[Project], Iterable[Finding]]
+    Say = Callable[[Project, Answers], Iterable[Finding]]
     Said = Callable[[Kept, str], tuple[Text, Text, Text]]
 
 __all__ = [
@@ -32,7 +35,11 @@ NODES_STAY = Text(
 class Rule:
     """What a rule is: code, name, default severity and confidence, the version it appeared in, the subject words
     without which it has nothing to look at (any of them; none = always), a one-line summary, and whether it can
-    fix ("" no, "safe", "unsafe"). `family` is set by the loader from the folder."""
+    fix ("" no, "safe", "unsafe"). `family` is set by the loader from the folder.
+
+    `asks` is what the index (`scripts/build_docs.py`) says of it, so that the rule loads only when it has something to
+    say: a question of the project without arguments ("settings.conflicts.exclusive"), and the attribute of its answers
+    that has to have one of some values ("" for any answer)."""
 
     def __init__(
         self,
@@ -58,11 +65,23 @@ class Rule:
         self.run: Check | None = None
         self.told: Callable[[Project, Divergence], Finding] | None = None
         """For rules about ranks: the finding of one place where ranks part."""
+        self.asks: tuple[str, str, tuple[str, ...]] = ("", "", ())
 
     def check(self, function: Check) -> Check:
         """Decorator: `function(project)` yields the findings of this rule."""
         self.run = function
         return function
+
+    def asking(self, question: str) -> Callable[[Say], Say]:
+        """Decorator: `function(project, answers)` makes findings of the answers to a question of the project. It is
+        not called when there are none."""
+        self.asks = (question, "", ())
+
+        def register(function: Say) -> Say:
+            self.run = lambda project: function(project, project.answers(self.asks))
+            return function
+
+        return register
 
     def divergence(self, say: Callable[[Divergence], tuple[Text, Text]]) -> Callable[[Divergence], tuple[Text, Text]]:
         """Decorator for rules about ranks: `say(divergence)` gives message and help; a finding is made of every place
@@ -84,10 +103,10 @@ class Rule:
             )
 
         def run(project: Project) -> Iterable[Finding]:
-            for d in project.ranks.divergences():
-                if d.fault == self.name:
-                    yield told(project, d)
+            for d in project.answers(self.asks):
+                yield told(project, d)
 
+        self.asks = ("ranks.divergences", "fault", (self.name,))
         self.told = told
         self.run = run
         return say
@@ -96,12 +115,12 @@ class Rule:
         """Decorator for rules about values kept with their graph: `say(kept, detached)` gives message, help and the
         title of the fix; `detached` is the detached value as text ("" where the value is no tensor). One finding
         for each value that is kept in one of these ways."""
+        self.asks = ("graphs.kept", "how", hows)
 
         def register(say: Said) -> Said:
             def run(project: Project) -> Iterable[Finding]:
-                for kept in project.graphs.kept():
-                    if kept.how in hows:
-                        yield self.kept(project, kept, say)
+                for kept in project.answers(self.asks):
+                    yield self.kept(project, kept, say)
 
             self.run = run
             return say

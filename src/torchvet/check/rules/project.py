@@ -4,10 +4,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..config import Options
     from ..flow.graphs import Graphs
     from ..flow.ranks import Ranks
     from ..flow.settings import Settings
+    from ..flow.settings_use import Unsharded
     from ..flow.steps import Steps
     from ..flow.wrapping import Wrapping
     from ..program.program import Program
@@ -20,6 +23,22 @@ class Project:
         self.program = program
         self.options = options
         self._flows: dict[str, object] = {}
+        self._answers: dict[str, list[Any]] = {}
+
+    def answers(self, asks: tuple[str, str, tuple[str, ...]]) -> list[Any]:
+        """The answers to a rule's question (see `_api.Rule`): `("graphs.kept", "how", ("append",))`."""
+        question, attribute, values = asks
+        found = self._answers.get(question)
+        if found is None:
+            answer: Any = self
+            for name in question.split("."):
+                answer = getattr(answer, name)
+            found = self._answers[question] = list(answer())
+        return [x for x in found if getattr(x, attribute) in values] if attribute else found
+
+    def unsharded(self) -> list[Unsharded]:
+        """Loaders that train a DDP model and give every rank the whole dataset."""
+        return self.settings.use.unsharded(self.wrapping)
 
     @property
     def graphs(self) -> Graphs:

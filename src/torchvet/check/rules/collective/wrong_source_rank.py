@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -21,9 +21,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for module, pos, function, name, rank in project.ranks.wrong_sources():
+@RULE.asking("ranks.wrong_sources")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for module, pos, function, name, rank in answers:
         yield RULE.at(
             project,
             module,

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -21,11 +21,11 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
+@RULE.asking("graphs.evaluations")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
     graphs = project.graphs
     keeping = {id(k.function) for k in graphs.kept() if k.alive and k.evaluation}
-    for found in graphs.evaluations():
+    for found in answers:
         fix = graphs.switching_off(found)
         yield RULE.at(
             project,

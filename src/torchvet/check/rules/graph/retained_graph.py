@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -21,9 +21,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for found in project.graphs.retained():
+@RULE.asking("graphs.retained")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for found in answers:
         if found.kind == "create_graph":
             message = Text(
                 "backward(create_graph=True) ties each parameter to its gradient in a cycle",

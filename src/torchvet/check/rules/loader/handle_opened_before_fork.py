@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -23,9 +23,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for handle in project.settings.handles.carried():
+@RULE.asking("settings.handles.carried")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for handle in answers:
         notes = [
             note_at(
                 project, handle.use_function.module, handle.use[1], Text("a worker uses it here", "worker 在此使用")

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -23,9 +23,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for c in project.settings.conflicts.needs_workers():
+@RULE.asking("settings.conflicts.needs_workers")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for c in answers:
         loader, place = c.loader, c.place
         notes = []
         at_loader = place is None or (place.origin.frame.module is loader.module and loader.spans(place.pos))

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -20,9 +20,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for found in project.settings.in_workers.growing():
+@RULE.asking("settings.in_workers.growing")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for found in answers:
         loader = found.loader
         yield RULE.at(
             project,

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -20,10 +20,10 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
+@RULE.asking("settings.use.pinned")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
     use = project.settings.use
-    for found in use.pinned_on_gpu():
+    for found in use.pinned_on_gpu(answers):
         loader = found.loader
         where = found.function.module
         yield RULE.at(
@@ -38,7 +38,7 @@ def check(project: Project) -> Iterator[Finding]:
             help=Text("drop pin_memory, or keep the items on the CPU", "去掉 pin_memory，或让样本留在 CPU 上"),
             notes=[note_at(project, where, found.pos, Text("made on the GPU here", "在此于 GPU 上创建"))],
         )
-    for loader in use.pinned_on_cpu():
+    for loader in use.pinned_on_cpu(answers):
         yield RULE.at(
             project,
             loader.module,

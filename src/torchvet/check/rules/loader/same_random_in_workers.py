@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -22,9 +22,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for held in project.settings.generators.carried():
+@RULE.asking("settings.generators.carried")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for held in answers:
         notes = [
             note_at(project, held.use_function.module, held.use[1], Text("a worker draws here", "worker 在此取随机数"))
         ]

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -21,9 +21,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for sampler, epochs in project.settings.samplers.stale():
+@RULE.asking("settings.samplers.stale")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for sampler, epochs in answers:
         notes = []
         if epochs.outer is not None and epochs.outer_function is not None:
             notes.append(

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -20,10 +20,10 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
+@RULE.asking("settings.over_limit")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
     limit = project.options.max_workers
-    for place in project.settings.places("num_workers", lambda v: v.is_number and v.value > limit):
+    for place in answers:
         if project.settings.only_prepare_data(place.loaders):
             continue
         others = [x for x in place.loaders if x.module is not place.module or not x.spans(place.pos)]

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -22,9 +22,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for found in project.settings.use.unsharded(project.wrapping):
+@RULE.asking("unsharded")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for found in answers:
         loader, wrap, forward = found.loader, found.wrap, found.forward
         yield RULE.at(
             project,

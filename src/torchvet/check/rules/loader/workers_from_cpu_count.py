@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -20,9 +20,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for place in project.settings.places("num_workers", lambda v: v.kind == "cpus"):
+@RULE.asking("settings.from_cpu_count")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for place in answers:
         others = [x for x in place.loaders if x.module is not place.module or not x.spans(place.pos)]
         yield RULE.at(
             project,

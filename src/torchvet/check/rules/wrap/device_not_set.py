@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -20,9 +20,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for site in project.wrapping.processes.unset_devices():
+@RULE.asking("wrapping.processes.unset_devices")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for site in answers:
         notes = []
         if site.other is not None and site.other_function is not None:
             where = site.other_function.module

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -21,9 +21,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for site in project.wrapping.processes.loads():
+@RULE.asking("wrapping.processes.loads")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for site in answers:
         notes = []
         if site.other is not None and site.other[1] != site.pos:
             notes.append(note_at(project, site.module, site.other[1], Text("becomes state here", "在此成为状态")))

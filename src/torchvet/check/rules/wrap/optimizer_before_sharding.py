@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -20,9 +20,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for order in project.wrapping.stale_optimizers():
+@RULE.asking("wrapping.stale_optimizers")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for order in answers:
         made, wrap = order.first, order.second
         yield RULE.at(
             project,

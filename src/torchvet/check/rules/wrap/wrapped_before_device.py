@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -20,9 +20,9 @@ RULE = Rule(
 )
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for early in project.wrapping.early():
+@RULE.asking("wrapping.early")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for early in answers:
         wrap, moved = early.wrap, early.moved
         if moved is not None:
             message = Text("the model is wrapped before it is on its device", "模型在移到设备之前就被包装")
