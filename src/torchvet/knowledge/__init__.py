@@ -20,6 +20,10 @@ Graphs and loading:
     metric_state("torchmetrics.CatMetric")  "list" (keeps what it is given), "sum" (keeps numbers) or None
     loader("parameters")                    a list of loaders.toml as tuple, a table as dict
 
+Files that ranks share:
+
+    files("writes")                         a table of files.toml as dict
+
 A `Row` says `inferred` when nobody has read it in the source: such a row raises no error by itself.
 Names are canonical when they are the `name` of a row or what `canonical` gives; every table here uses canonical names.
 """
@@ -209,3 +213,10 @@ def loader(table: str) -> Any:
     from ._loaders import TABLES
 
     return TABLES[table]
+
+
+def files(table: str) -> dict[str, Any]:
+    """A table of files.toml. Unknown tables raise KeyError."""
+    from ._files import TABLES
+
+    return TABLES[table]  # type: ignore[return-value]

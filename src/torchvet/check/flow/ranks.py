@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..config import Options
     from ..program.model import Function, Module
     from ..program.program import Program
+    from .ranks_races import Race
 
 CALLER_LEVELS = 2
 MOST_DECISIONS = 16
@@ -64,6 +65,12 @@ class Ranks:
         expected."""
         self.divergences()
         return [self.machine.wrong_sources[k] for k in sorted(self.machine.wrong_sources)]
+
+    def races(self) -> list[Race]:
+        """Files that rank 0 writes or deletes while nothing makes the others wait."""
+        from .ranks_races import Races
+
+        return Races(self.machine).found()
 
     def confirmed(self, function: Function) -> list[Divergence]:
         """The divergences of a function that its callers do not make up for."""

@@ -1,0 +1,74 @@
+"""Which ranks run a statement: the rank tests that it stands under, and the early exits of other ranks before it.
+
+For questions that need no trace: who writes a file, who evaluates, who ends. Tests are asked outside of any flow, and
+only where the text of a function holds a rank at all.
+"""
+
+from __future__ import annotations
+
+from ..program.model import blocks_of
+from .ranks_values import LEADER, OTHER, at, op, truth, varies
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..program.model import Block, Expr, Function, Stmt
+    from .ranks_frames import Frame
+    from .ranks_names import Names
+    from .ranks_values import Value
+
+    Guard = tuple[Value, Expr]
+
+ALL, LEADS, REST, SOME = "all", "leader", "rest", "some"
+"""Who runs a statement: every rank, rank 0 (of the job or of each node) alone, all but it, or some not told."""
+LEAVING = ("return", "continue", "break", "raise")
+
+
+class Guarded:
+    """The statements of one function. `side(guards)` says who runs what stands under them."""
+
+    def __init__(self, names: Names, function: Function) -> None:
+        self.names = names
+        self.function = function
+        self.frame: Frame = names.pure_frame(function)
+
+    def test(self, e: Expr) -> Value:
+        return self.names.pure(self.frame, e)
+
+    def statements(self) -> Iterator[tuple[Stmt, tuple[Guard, ...]]]:
+        """(statement, guards) in order, a compound statement before what it holds; definitions are not entered."""
+        yield from self.block(self.names.program.body(self.function), ())
+
+    def block(self, block: Block, guards: tuple[Guard, ...]) -> Iterator[tuple[Stmt, tuple[Guard, ...]]]:
+        for s in block:
+            yield s, guards
+            if s[0] == "if":
+                test = self.test(s[2])
+                if not varies(test):
+                    yield from self.block(s[3], guards)
+                    yield from self.block(s[4], guards)
+                    continue
+                no = op("not", test)
+                yield from self.block(s[3], (*guards, (test, s[2])))
+                yield from self.block(s[4], (*guards, (no, s[2])))
+                if s[3] and s[3][-1][0] in LEAVING:
+                    guards = (*guards, (no, s[2]))
+                elif s[4] and s[4][-1][0] in LEAVING:
+                    guards = (*guards, (test, s[2]))
+            elif s[0] not in ("def", "class"):
+                for sub in blocks_of(s):
+                    yield from self.block(sub, guards)
+
+
+def side(guards: tuple[Guard, ...]) -> str:
+    """Who runs what stands under these guards."""
+    if not guards:
+        return ALL
+    lead = all(truth(at(v, LEADER)) is not False for v, _ in guards)
+    other = all(truth(at(v, OTHER)) is not False for v, _ in guards)
+    if lead and not other:
+        return LEADS
+    if other and not lead:
+        return REST
+    return SOME

@@ -1,0 +1,311 @@
+"""Files that ranks share without waiting for each other: rank 0 writes or deletes, the others read, nothing in between
+makes one wait for the other.
+
+Each function that holds a rank test and a call of files.toml is read once from top to bottom. Paths are compared as
+they are written, local names followed to what they were assigned. Whatever may communicate (a collective, a call that
+reaches one, a training step, a lock, a name that says it waits) ends all that was open: only what certainly nothing
+orders is reported.
+"""
+
+from __future__ import annotations
+
+from re import compile
+
+from ... import knowledge
+from ..program.model import dotted, expressions_of, target_names, walk_block, walk_expr
+from ..program.program import callee_name
+from .ranks_guarded import ALL, LEADS, REST, Guarded, side
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..program.model import Expr, Function, Module, Stmt
+    from .ranks_machine import Machine
+
+    Path = tuple[Any, ...]
+
+WAITS = compile(
+    r"barrier|sync|wait|broadcast|gather|reduce|rendezvous|prepare|backward|(^|_)fit|train|step$|Parallel|DDP|FSDP"
+    r"|fully_shard|process_group|sleep|first|zero_first|lock|Lock|Trainer|launch|spawn|initialize|run$"
+)
+"""Names after which the ranks may have met."""
+RANKED = compile(r"rank|process_index|process_id|uuid|pid|time|temp|tmp", 2)
+"""Names that make a path one of this rank alone, or of this run alone."""
+
+LISTINGS = ("listdir", "scandir", "getsize")
+"""Reads that a program does before it decides what to delete."""
+
+
+class Race:
+    """Two accesses that nothing orders. `kind`: "read" (rank 0 writes at `first`, the others read at `second`),
+    "deleted" (all use it at `first`, rank 0 deletes it at `second`), "cleared" (rank 0 deletes at `first`, the others
+    write at `second`), "missing" (rank 0 makes the folder at `first`, the others write into it at `second`)."""
+
+    __slots__ = ("first", "function", "kind", "name", "second", "what")
+
+    def __init__(self, kind: str, function: Function, first: int, second: int, what: str, name: str) -> None:
+        self.kind = kind
+        self.function = function
+        self.first = first
+        self.second = second
+        self.what = what
+        self.name = name
+
+    @property
+    def module(self) -> Module:
+        return self.function.module
+
+
+class Use:
+    """One access to a path."""
+
+    __slots__ = ("how", "name", "path", "pos", "side")
+
+    def __init__(self, how: str, path: Path, pos: int, side: str, name: str) -> None:
+        self.how = how
+        self.path = path
+        self.pos = pos
+        self.side = side
+        self.name = name
+
+
+class Races:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.program = machine.program
+        self.suspects = machine.suspects
+        self.words = {w.rpartition(".")[2] for t in ("writes", "makes", "deletes") for w in knowledge.files(t)}
+        self.words |= set(knowledge.files("methods")) | {
+            w for w, how in knowledge.files("path_methods").items() if how in ("writes", "makes", "deletes")
+        }
+        self.words -= {"replace", "save", "copy", "move"}
+
+    def found(self) -> list[Race]:
+        self.suspects.find()
+        out: list[Race] = []
+        for page in list(self.suspects.pages.values()):
+            here = page.tokens & self.words
+            if "save" in page.tokens and "torch.save(" in page.text:
+                here.add("torch.save")
+            if not here or page.tokens.isdisjoint(self.suspects.words):
+                continue
+            functions: dict[int, Function] = {}
+            for word in here:
+                i = page.text.find(word + "(")
+                while i >= 0:
+                    f = page.at(i)
+                    if self.suspects.is_ranked(f):
+                        functions[id(f)] = f
+                    i = page.text.find(word + "(", i + len(word))
+            for f in sorted(functions.values(), key=lambda f: f.pos):
+                with self.program.guard(f.module):
+                    out += Scan(self, f).run()
+        return out
+
+
+class Scan:
+    """One function from top to bottom."""
+
+    def __init__(self, races: Races, function: Function) -> None:
+        self.races = races
+        self.program = races.program
+        self.function = function
+        self.scope = races.program.scope(function)
+        self.guarded = Guarded(races.machine, function)
+        self.names: dict[str, Path | None] = {}
+        self.uses: list[Use] = []
+        self.out: list[Race] = []
+
+    def run(self) -> list[Race]:
+        for s, guards in self.guarded.statements():
+            who = side(guards)
+            expressions = expressions_of(s)
+            for e in expressions:
+                for x in reversed(walk_expr(e)):
+                    if x[0] == "call":
+                        self.call(x, who, s)
+            if s[0] == "with" and any(WAITS.search(callee_name(c) or "") for c, _ in s[2] if c[0] == "call"):
+                self.uses.clear()
+            self.bind(s)
+        return self.out
+
+    # ------------------------------------------------------------------------------------------------- accesses
+    def call(self, e: Expr, who: str, s: Stmt) -> None:
+        access = self.access(e)
+        if access is None:
+            if self.may_wait(e):
+                self.uses.clear()
+            return
+        how, written = access
+        path = self.path(written)
+        if path is None:
+            return
+        if how == "asks" and not self.decides(s):
+            return
+        use = Use(how, path, e[1], who, callee_name(e))
+        self.compare(use)
+        self.uses.append(use)
+
+    def access(self, e: Expr) -> tuple[str, Expr] | None:
+        """What a call does to which path; None when it touches no file that is known."""
+        last = callee_name(e)
+        name = self.program.qualified(e[2], self.scope) if e[2][0] in ("name", "attr") else None
+        if name == "builtins.open" or (last == "open" and e[2][0] == "name"):
+            mode = e[3][1] if len(e[3]) > 1 else next((v for k, v in e[4] if k == "mode"), None)
+            text = mode[2] if mode is not None and mode[0] == "const" else "r" if mode is None else None
+            if not isinstance(text, str) or not e[3]:
+                return None
+            return ("writes" if any(c in text for c in "wx") else "reads" if "a" not in text else "appends"), e[3][0]
+        if name is not None:
+            for how in ("writes", "makes", "deletes", "reads", "asks"):
+                at = knowledge.files(how).get(name)
+                if at is not None:
+                    return (how, e[3][at]) if at < len(e[3]) and e[3][at][0] != "star" else None
+        if e[2][0] != "attr":
+            return None
+        done = knowledge.files("methods").get(last)
+        if done is not None:
+            given = e[3][0] if e[3] else next((v for k, v in e[4] if k in ("path", "save_directory")), None)
+            return (done, given) if given is not None else None
+        done = knowledge.files("path_methods").get(last)
+        if done is not None and self.is_path(e[2][2]):
+            return done, e[2][2]
+        return None
+
+    def is_path(self, e: Expr) -> bool:
+        """A value that was made as a path here: `Path(...)`, `folder / name`, or a name assigned from one."""
+        if e[0] == "call":
+            return callee_name(e) in ("Path", "PurePath", "resolve", "absolute")
+        if e[0] == "bin" and e[2] == "/":
+            return True
+        if e[0] == "name":
+            for b in self.scope.bindings().get(e[2], ()):
+                if b[0] == "value" and b[1] is not e and b[1][0] != "name" and self.is_path(b[1]):
+                    return True
+        return False
+
+    def decides(self, s: Stmt) -> bool:
+        """Whether what a test of a file says changes more than the making of that folder: `if not exists: makedirs`."""
+        if s[0] != "if":
+            return s[0] in ("assign", "return", "while")
+        for inner in (*walk_block(s[3]), *walk_block(s[4])):
+            if inner[0] in ("assign", "aug", "return", "raise", "continue", "break"):
+                return True
+            for e in expressions_of(inner):
+                for x in walk_expr(e):
+                    if x[0] == "call" and callee_name(x) in ("load", "load_state_dict", "from_pretrained", "open"):
+                        return True
+        return False
+
+    def may_wait(self, e: Expr) -> bool:
+        """Whether the ranks may have met once this call is over."""
+        last = callee_name(e)
+        if not last:
+            return bool(e[2][0] != "lambda")
+        if last in self.races.suspects.hot_names or WAITS.search(last):
+            return True
+        held = dotted(e[2]) or ""
+        return held.split(".")[-1] in ("model", "net", "ddp_model", "engine", "fabric")
+
+    # ------------------------------------------------------------------------------------------------- verdicts
+    def compare(self, b: Use) -> None:
+        for a in reversed(self.uses):
+            kind = verdict(a, b)
+            if kind and not any(r.second == b.pos for r in self.out):
+                self.out.append(Race(kind, self.function, a.pos, b.pos, a.name, b.name))
+                return
+
+    # --------------------------------------------------------------------------------------------------- paths
+    def bind(self, s: Stmt) -> None:
+        if s[0] == "assign" or (s[0] == "ann" and s[4]):
+            value = s[3] if s[0] == "assign" else s[4]
+            for t in s[2] if s[0] == "assign" else (s[2],):
+                whole = dotted(t)
+                if whole is not None:
+                    path = self.path(value) if value[0] in ("call", "bin", "const", "fstr", "name", "attr") else None
+                    self.forget(whole)
+                    self.names[whole] = path if path is not None else (("set", s[1]),)
+                else:
+                    for n in target_names(t):
+                        self.forget(n)
+                        self.names[n] = (("set", s[1], n),)
+        elif s[0] in ("for", "with", "aug"):
+            targets = [s[2]] if s[0] == "for" else [s[3]] if s[0] == "aug" else [t for _, t in s[2] if t]
+            for t in targets:
+                for n in target_names(t):
+                    self.forget(n)
+                    self.names[n] = (("set", s[1], n),)
+
+    def forget(self, name: str) -> None:
+        for known in [k for k in self.names if k.startswith(name + ".")]:
+            del self.names[known]
+
+    def path(self, e: Expr) -> Path | None:
+        """The path that an expression gives, as its parts; None when it cannot be told, or is each rank's own."""
+        kind = e[0]
+        if kind == "const":
+            return (("text", e[2].rstrip("/")),) if isinstance(e[2], str) else (("const", e[2]),)
+        if kind in ("name", "attr"):
+            whole = dotted(e)
+            if whole is None or RANKED.search(whole):
+                return None
+            if whole in self.names:
+                return self.names[whole]
+            return (("name", whole),)
+        if kind == "bin":
+            left, right = self.path(e[3]), self.path(e[4])
+            if left is None or right is None:
+                return None
+            return (*left, *right) if e[2] == "/" else (("bin", e[2], left, right),)
+        if kind == "tuple":
+            parts = [self.path(x) for x in e[2]]
+            return None if None in parts else (("tuple", *parts),)
+        if kind == "fstr":
+            inner = [self.path(x) for x in e[2]]
+            return None if None in inner else (("fstr", self.text(e[1]), *inner),)
+        if kind == "sub" and e[3][0] == "const":
+            base = self.path(e[2])
+            return None if base is None else (("sub", base, e[3][2]),)
+        if kind == "call":
+            return self.path_of_call(e)
+        return None
+
+    def path_of_call(self, e: Expr) -> Path | None:
+        name = self.program.qualified(e[2], self.scope) or ""
+        if e[3] and not any(a[0] == "star" for a in e[3]):
+            if knowledge.files("joins").get(name):
+                parts = [self.path(a) for a in e[3]]
+                return None if None in parts else tuple([x for p in parts if p is not None for x in p])
+            if knowledge.files("same").get(name):
+                return self.path(e[3][0])
+            if callee_name(e) == "joinpath" and e[2][0] == "attr":
+                parts = [self.path(a) for a in (e[2][2], *e[3])]
+                return None if None in parts else tuple([x for p in parts if p is not None for x in p])
+            if callee_name(e) == "format" and e[2][0] == "attr":
+                parts = [self.path(a) for a in (e[2][2], *e[3])]
+                return None if None in parts or e[4] else (("format", *parts),)
+        return None
+
+    def text(self, pos: int) -> str:
+        module = self.function.module
+        line, column, end_line, end = self.program.span(module, pos)
+        return self.program.source_line(module, line)[column - 1 : end - 1] if line == end_line else str(pos)
+
+
+def verdict(a: Use, b: Use) -> str:
+    """What goes wrong when nothing orders these two accesses; "" when nothing does."""
+    same, inside = a.path == b.path, len(b.path) > len(a.path) and b.path[: len(a.path)] == a.path
+    within = len(a.path) > len(b.path) and a.path[: len(b.path)] == b.path
+    if a.side == LEADS and b.side in (ALL, REST):
+        if a.how in ("writes", "makes") and b.how in ("reads", "asks") and same:
+            return "read"
+        if a.how == "makes" and b.how in ("reads", "asks") and inside and a.name in ("copytree", "extractall"):
+            return "read"
+        if a.how == "makes" and b.how == "writes" and inside and a.name != "extractall":
+            return "missing"
+        if a.how == "deletes" and b.how in ("writes", "makes") and (same or inside):
+            return "cleared"
+    if b.side == LEADS and b.how == "deletes" and a.side in (ALL, REST) and a.how == "reads" and (same or within):
+        return "deleted" if a.name not in LISTINGS else ""
+    return ""
