@@ -278,9 +278,15 @@ class Keeping(Evaluations):
             known = self._repeated[id(graph)] = self.find_repeated(graph)
         return known
 
+    def runs_once(self, f: Function) -> bool:
+        """Module code, a constructor, or a test that its framework calls."""
+        if f.name in ("__init__", "<module>"):
+            return True
+        return f.name.startswith("test_") and is_test_file(f.module.path.rpartition("/")[2])
+
     def find_repeated(self, graph: Graph) -> bool:
         f = graph.function
-        if f.name in ("__init__", "<module>"):
+        if self.runs_once(f):
             return False
         if graph.backwards or f.name in knowledge.graph("step_methods"):
             return True
@@ -328,13 +334,13 @@ class Keeping(Evaluations):
         if call.method in ("update", "forward", "__call__") and self.keeps_inputs(call.receiver):
             yield from self.kept_by(node, node, [(n, None) for n in call.arguments[:1]])
             return
+        if node.loop is None and self.runs_once(node.graph.function):
+            return
         found_in = [f for f, _ in self.targets(node)[:3] if f.name != "__init__" and self.may_keep(f)]
         # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
         held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
         given = [n for n in (*call.arguments, *call.keywords.values(), *held) if n is not NOTHING]
-        if not found_in or (node.loop is None and node.graph.function.name in ("__init__", "<module>")):
-            return  # runs once
-        if not any(self.carry(n, callers=False) for n in given):
+        if not found_in or not any(self.carry(n, callers=False) for n in given):
             return
         for f in found_in:
             found = list(self.keepers_of(f, ()))
@@ -487,6 +493,10 @@ class Keeping(Evaluations):
         if '"' in text and "'" in name:
             name = name.replace("'", '"')
         return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+def is_test_file(name: str) -> bool:
+    return name.startswith("test_") or name.endswith("_test.py")
 
 
 def is_plain(value: Node) -> bool:

@@ -89,7 +89,7 @@ class Graphs(Keeping):
         for _ in range(CALLER_LEVELS):
             above: list[Function] = []
             for f in level:
-                if f.name == "<module>" or not self.gives_graph(f, out):
+                if not self.gives_graph(f, out):
                     continue
                 for caller, _ in self.program.callers(f, 24, 8):
                     if id(caller) not in out:
@@ -100,6 +100,8 @@ class Graphs(Keeping):
 
     def gives_graph(self, f: Function, known: dict[int, Function]) -> bool:
         """Does a function return something that its own backward goes over, or that such a function gave it?"""
+        if self.runs_once(f):
+            return False
         text = self.text(f)
         trains = any(w in text for w in TRAINING) or id(f) in self._training
         if "return " not in text or (not trains and ".eval(" not in text):
@@ -118,10 +120,15 @@ class Graphs(Keeping):
         """Every place that keeps a value with its graph, each once."""
         if self._kept is None:
             found: dict[tuple[str, int], Kept] = {}
-            for k in self.each(self.candidates(), self.kept_in):
+            for k in self.each([f for f in self.candidates() if self.may_grow(f)], self.kept_in):
                 found.setdefault((k.module.path, k.pos >> 44), k)
             self._kept = list(found.values())
         return self._kept
+
+    def may_grow(self, f: Function) -> bool:
+        """Can anything grow in a function: does it loop, or may it be called again and again?"""
+        text = self.text(f)
+        return "for " in text or "while " in text or not self.runs_once(f)
 
     def evaluations(self) -> list[Unguarded]:
         found: dict[int, Unguarded] = {}
