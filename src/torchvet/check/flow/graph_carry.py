@@ -56,12 +56,19 @@ class Carrying(Events):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self._active: set[object] = set()
+        self._active: dict[tuple[Node, Sites], int] = {}
         self._trained: dict[int, bool] = {}
         self.way: Guards = ()
         self.budget = BUDGET
         self.home: Graph | None = None
         """The function of the question."""
+        self.any_state = False
+        """Only whether there is a graph is asked: the first one found is the answer."""
+        self._never: dict[int, set[tuple[Node, Sites]]] = {}
+        """By `home`: values of which it is known that they carry none."""
+        self.never: set[tuple[Node, Sites]] = set()
+        self.lowest = DEEPEST_CHAIN
+        """The depth of the outermost value under way that an answer depends on: None in a cycle is not yet final."""
         self.bottom: Loop | None = None
         """The loop that the place of the question lives through, for values that come back to its function."""
 
@@ -102,12 +109,22 @@ class Carrying(Events):
             return True
         return bottom in nest_of(event.loop)
 
+    def carries(self, node: Node) -> bool:
+        """Does a value have a graph for all that its function and what that calls tell?"""
+        self.any_state = True
+        try:
+            return self.carry(node, callers=False) is not None
+        finally:
+            self.any_state = False
+
     def carry(self, node: Node, sites: Sites = (), within: Loop | None = None, callers: bool = True) -> Carry | None:
         """Whether a value has a graph when gradients are on; None when not, or not known. `callers`: ask those of its
         function, too."""
         self.budget = BUDGET
         self.bottom = within
         self.home = node.graph if callers else None
+        self.never = self._never.setdefault(id(self.home) if callers else 0, set())
+        self.lowest = DEEPEST_CHAIN
         self.way = ()
         self.enter()
         self.fuel = max(self.fuel, 4 * FUEL)
@@ -120,26 +137,34 @@ class Carrying(Events):
         if node is NOTHING or node.graph is None:
             return None
         self.budget -= 1
-        if len(self._active) > DEEPEST_CHAIN:
+        if node.kind in ("call", "op") and (
+            node.mode == OFF or (node.mode == INHERIT and self.own_mode(node.graph.function) == OFF)
+        ):
             return None
-        mark = (id(node), len(sites), id(sites[-1]) if sites else 0)
-        if self.budget < 0 or mark in self._active or (node.mode == OFF and node.kind in ("call", "op")):
+        mark = (node, sites)
+        if mark in self.never:
             return None
-        if node.kind in ("call", "op") and node.mode == INHERIT and self.own_mode(node.graph.function) == OFF:
+        depth = len(self._active)
+        if self.budget < 0 or depth > DEEPEST_CHAIN or mark in self._active:
+            self.lowest = min(self.lowest, self._active.get(mark, 0))
             return None
-        self._active.add(mark)
+        self._active[mark] = depth
+        outer, self.lowest = self.lowest, DEEPEST_CHAIN
+        found = None
         try:
             proof, state = self.state_here(node, within, sites)
             if proof:
-                return Carry(state, node, sites, self.way)
-            if node.kind == "call" and node.mode == MAYBE:
-                return None
-            found = self.derive(node, sites, within)
-            if found is not None and state == FREED and found.state == ALIVE:
-                return Carry(FREED, found.root, found.sites, found.way)
-            return found
+                found = Carry(state, node, sites, self.way)
+            elif node.kind != "call" or node.mode != MAYBE:
+                found = self.derive(node, sites, within)
+                if found is not None and state == FREED and found.state == ALIVE:
+                    found = Carry(FREED, found.root, found.sites, found.way)
         finally:
-            self._active.discard(mark)
+            del self._active[mark]
+        if found is None and self.lowest >= depth and self.fuel >= 0:
+            self.never.add(mark)
+        self.lowest = min(outer, self.lowest if self.lowest < depth else DEEPEST_CHAIN)
+        return found
 
     def derive(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
         kind = node.kind
@@ -173,6 +198,8 @@ class Carrying(Events):
             found = self._carry(n, sites, within)
             if found is not None and (best is None or found.state > best.state):
                 best = found
+                if found.state == ALIVE or self.any_state:
+                    break
         return best
 
     def by_branch(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
@@ -184,6 +211,8 @@ class Carrying(Events):
             found = self._carry(n, sites, within)
             if found is not None and (best is None or found.state > best.state):
                 best = found
+                if found.state == ALIVE or self.any_state:
+                    break
         self.way = way
         return best
 
@@ -260,15 +289,18 @@ class Carrying(Events):
                 if self.own_mode(f) == OFF:
                     continue
                 graph = self.graph(f)
+                if cls is not None and f.name == "forward" and self.is_module_class(cls):
+                    # what it computes of its input and its parameters, not how
+                    if any(self.unclear(r) for r in graph.returns or [y for y, _ in graph.yields]):
+                        return Carry(ALIVE, node, sites)
                 returned = [(r, (*sites, node)) for r in graph.returns] or [
                     (y, (*sites, node)) for y, _ in graph.yields
                 ]
                 got = self.any_of(returned, None)
-                is_forward = cls is not None and f.name == "forward" and self.is_module_class(cls)
-                if got is None and is_forward and any(self.unclear(r) for r, _ in returned):
-                    got = Carry(ALIVE, node, sites)
                 if got is not None and (out is None or got.state > out.state):
                     out = got
+                    if got.state == ALIVE or self.any_state:
+                        break
             return out
         if name in ("step",) and call.method:
             closures = [g for a in call.arguments for g in self.functions(a)]
@@ -295,7 +327,7 @@ class Carrying(Events):
         """May a returned value have a graph at all: it is computed from something."""
         if returned.kind in ("tuple", "box", "join"):
             return any(self.unclear(n) for n in self.sources(returned))
-        return returned.kind in ("op", "call", "elem", "phi")
+        return returned.kind in ("op", "call", "elem", "phi") and returned.mode != OFF
 
     def is_handle(self, node: Node) -> bool:
         """An attribute of self or a parameter handed on as it is: may be the model itself."""

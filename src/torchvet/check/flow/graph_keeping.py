@@ -340,7 +340,7 @@ class Keeping(Evaluations):
         # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
         held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
         given = [n for n in (*call.arguments, *call.keywords.values(), *held) if n is not NOTHING]
-        if not found_in or not any(self.carry(n, callers=False) for n in given):
+        if not found_in or not any(self.carries(n) for n in given):
             return
         for f in found_in:
             found = list(self.keepers_of(f, ()))
@@ -437,7 +437,7 @@ class Keeping(Evaluations):
     def put_before(self, node: Node) -> Store | None:
         """The statement that put a value with a graph into the object whose method is called."""
         for acc in node.graph.contents.get(node.data.receiver, ()):
-            if self.carry(acc.data.value, callers=False) is not None:
+            if self.carries(acc.data.value):
                 found: Store = acc.data
                 return found
         return None
@@ -479,7 +479,7 @@ class Keeping(Evaluations):
         call = node.data
         given = [(e, n) for e, n in zip(call.expr[3], call.arguments) if e[0] != "star"]
         given += [(v, call.keywords[k]) for k, v in call.expr[4] if k]
-        carrying = [(e, n) for e, n in given if self.carry(n, callers=False) is not None]
+        carrying = [(e, n) for e, n in given if self.carries(n)]
         return carrying[0] if len(carrying) == 1 else None
 
     def name_of(self, store: Store) -> str:

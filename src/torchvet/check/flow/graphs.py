@@ -110,7 +110,7 @@ class Graphs(Keeping):
         if not self.returns_matter(graph):
             return False
         if not trains:
-            return any(self.carry(r, callers=False) for r in graph.returns)
+            return any(self.carries(r) for r in graph.returns)
         returned = {n for r in graph.returns for n in self.structure(r)}
         if any(n in e.reached for e in self.events(graph, False) for n in returned):
             return True
