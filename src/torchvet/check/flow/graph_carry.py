@@ -289,10 +289,9 @@ class Carrying(Events):
                 if self.own_mode(f) == OFF:
                     continue
                 graph = self.graph(f)
-                if cls is not None and f.name == "forward" and self.is_module_class(cls):
-                    # what it computes of its input and its parameters, not how
-                    if any(self.unclear(r) for r in graph.returns or [y for y, _ in graph.yields]):
-                        return Carry(ALIVE, node, sites)
+                is_forward = cls is not None and f.name == "forward" and self.is_module_class(cls)
+                if is_forward and any(self.unclear(r) for r in graph.returns or [y for y, _ in graph.yields]):
+                    return Carry(ALIVE, node, sites)  # computed of parameters, whatever way
                 returned = [(r, (*sites, node)) for r in graph.returns] or [
                     (y, (*sites, node)) for y, _ in graph.yields
                 ]
