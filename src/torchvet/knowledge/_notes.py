@@ -603,6 +603,8 @@ NOTES = {
  'torch.nn.parallel.DistributedDataParallel.join': ('makes uneven per-rank loop counts legal for DDP forward/backward; other collectives in the body still need matching', 'torch==2.13.0:torch/nn/parallel/distributed.py'),
  'torch.nn.parallel.DistributedDataParallel.register_comm_hook': ('must be same on all ranks', 'torch==2.13.0:torch/nn/parallel/distributed.py'),
  'torch.nn.parallel.DataParallel': ('single process; no rank semantics', 'torch==2.13.0:torch/nn/parallel/data_parallel.py'),
+ 'apex.parallel.DistributedDataParallel': ('constructor broadcasts the parameters from rank 0; forward communicates nothing (buffers are not synchronised), backward all-reduces the gradients', 'NVIDIA/apex@0081afb:apex/parallel/distributed.py'),
+ 'apex.parallel.DistributedDataParallel.backward(loss)': ('gradient hooks launch all_reduce in backward', 'NVIDIA/apex@0081afb:apex/parallel/distributed.py'),
  'torch.distributed.fsdp.FullyShardedDataParallel': ('constructor: creates groups (HYBRID), broadcasts when sync_module_states=True; every rank', 'torch==2.13.0:torch/distributed/fsdp/fully_sharded_data_parallel.py'),
  'torch.distributed.fsdp.FullyShardedDataParallel.forward': ('always all_gathers parameters, also under no_grad/eval', 'torch==2.13.0:torch/distributed/fsdp/fully_sharded_data_parallel.py'),
  'torch.distributed.fsdp.FullyShardedDataParallel.backward(loss)': ('all_gather + reduce_scatter', 'torch==2.13.0:torch/distributed/fsdp/fully_sharded_data_parallel.py'),

@@ -7,7 +7,7 @@ from re import compile
 
 from ... import knowledge
 from ..program.model import Function, dotted
-from . import ranks_expressions, ranks_models, ranks_tables
+from . import ranks_batches, ranks_expressions, ranks_models, ranks_tables
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -185,6 +185,8 @@ def dispatch(f: Frame, callee: Value, args: list[Value], keywords: dict[str, Val
         return op("sel", callee[2], then, other)
     if callee == REDUCED:
         return REDUCED
+    if kind == "batch":
+        return ranks_batches.called(f, callee, e) or UNKNOWN
     if e[2][0] == "name":
         return hinted_call(f, e[2][2], e)
     return UNKNOWN
@@ -202,6 +204,9 @@ def project(
 ) -> Value:
     """Follows a call of a project function: its trace becomes an item, its result the value."""
     machine = f.machine
+    row = ranks_models.row_of(function) if function.name in machine.suspects.wraps else None
+    if row is not None:
+        return ranks_models.wrap(f, row, None, args, keywords, e)
     wrapper = machine.wrapper(function)
     if wrapper is not None:
         first = [receiver] if receiver is not None and function.is_method else []
@@ -294,6 +299,8 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return leave(f, args, e)
         if kind == "higher_order":
             return args[0] if args and q == "torch.compile" else UNKNOWN
+    if args and args[0][0] == "batch" and q.startswith("torch.") and q.rpartition(".")[2] in ranks_batches.READS:
+        return ranks_batches.decision(f, args[0], e)
     if args and is_local(args[0]) and q.rpartition(".")[2] in DECIDED_BY:
         return args[0]
     if q.startswith("torch.distributed.is_"):
@@ -400,6 +407,12 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
         return next((a for a in args if varies(a)), ("range", args[0]) if len(args) == 1 else UNKNOWN)
     if name in PASSED and args:
         v = args[0]
+        if v[0] == "batch" and name in ("int", "bool", "float"):
+            return ranks_batches.number(f, v, e) or UNKNOWN
+        if name == "next":
+            batch = ranks_batches.following(f, e)
+            if batch is not None:
+                return batch
         if name in ("len", "sum", "max", "min", "any", "all", "next"):
             if is_local(v):
                 return derived_local(v, f.machine.origin(f, e, ""), "")

@@ -18,6 +18,7 @@ STATE_WORDS = ("state", "checkpoint", "save", "full_tensor", "full_params", "loa
 SOURCES = {
     "share": Text("each rank has its own share", "每个 rank 有自己的分片"),
     "set": Text("the order of a set differs between processes", "集合的顺序在各进程间不同"),
+    "batch": Text("a batch of this rank", "本 rank 的一个批次"),
     "number": Text("a test of this rank's own numbers", "对本 rank 自己数值的判断"),
     "clock": Text("the clock of this rank", "本 rank 的时钟"),
     "signal": Text("set when this rank gets the signal", "本 rank 收到信号时设置"),
@@ -133,13 +134,10 @@ class Divergence:
         for module, at, label in self.chain:
             out.append((module, at, Text("calls {name}", "调用 {name}", name=label)))
         if (self.module, self.pos) != (self.op.module, self.op.pos):
-            out.append(
-                (
-                    self.op.module,
-                    self.op.pos,
-                    Text("the others call {name}()", "其他 rank 调用 {name}()", name=self.op.name),
-                )
-            )
+            said = Text("the others call {name}()", "其他 rank 调用 {name}()", name=self.op.name)
+            if self.kind == "guarded":
+                said = Text("{who}: {name}()", "{who}：{name}()", who=self.runner, name=self.op.name)
+            out.append((self.op.module, self.op.pos, said))
         return out
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...findings import LIKELY, NOTE, POSSIBLE, WARNING, Text
+from ..program.model import span_of
 from .ranks_divergence import Divergence
 from .ranks_values import leaves, varies
 from .traces import Op
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .ranks_values import Place, Value
     from .traces import Item, Node
 
+OUT_OF_SIGHT = 12
+"""Lines from a guard to a collective under it from which on a reader of either does not see the other."""
 DECIDERS = (Text("one rank", "某个 rank"), Text("another rank", "另一个 rank"))
 
 
@@ -94,6 +97,13 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         if calls[: len(chain)] == chain
         else [(t.module, p, label) for t, p, label in calls]
     )
+    if (
+        kind == "guarded"
+        and not out.chain
+        and op.module is trace.module
+        and at_guard(op, pos, d.side == 1 and a.name == "leader")
+    ):
+        out.module, out.pos = trace.module, pos
     names = who(a, b, ranks) if ranks else DECIDERS
     out.runner, out.leaver = names[d.side], names[1 - d.side]
     mine = steps_from(node)
@@ -110,6 +120,14 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
     if op.doubted:
         out.severity, out.confidence = NOTE, POSSIBLE
     return out
+
+
+def at_guard(op: Op, pos: int, for_others: bool) -> bool:
+    """Whether a guarded collective is reported where the ranks part instead of where it stands: when it is so far
+    below that one does not see both, and for the barrier in which all but rank 0 wait, which is the first half of a
+    pair and all that the guard is for."""
+    below = (op.pos >> 44) - span_of(pos)[2]
+    return below > OUT_OF_SIGHT or (below == 1 and op.key == "barrier" and for_others)
 
 
 def unsaid(d: Difference, why: str, module: Module, pos: int, op: Op) -> Divergence | None:

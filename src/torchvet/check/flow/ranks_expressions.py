@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import children, dotted
-from . import ranks_calls, ranks_loops, ranks_models, ranks_tables
+from . import ranks_batches, ranks_calls, ranks_loops, ranks_models, ranks_tables
 from .ranks_values import (
     REDUCED,
     UNKNOWN,
@@ -112,6 +112,8 @@ def attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
         return ("bound", base, name)
     if base == REDUCED:
         return REDUCED
+    if kind == "batch":
+        return ranks_batches.attribute(base, name) or UNKNOWN
     return by_name(f, base, name, e)
 
 
@@ -221,6 +223,8 @@ def of_sub(f: Frame, e: Expr) -> Value:
         return REDUCED
     if ranks_models.is_graph(base):
         return ("graph", ranks_models.graph_class(base))
+    if base[0] == "batch":
+        return base
     if e[3][0] == "slice":
         bounds = [evaluate(f, x) for x in e[3][2:5] if x]
         if any(varies(b) for b in bounds):
@@ -244,6 +248,8 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
         return UNKNOWN
     if REDUCED in (a, b) and not varies(a) and not varies(b):
         return REDUCED
+    if "batch" in (a[0], b[0]) and not varies(a) and not varies(b):
+        return ranks_batches.compared(f, a, b, e) or UNKNOWN
     if name in ("is", "is not") and (is_local(a) or is_local(b)):
         return UNKNOWN
     if name in ("in", "not in", "==", "!=") and any(
@@ -283,7 +289,7 @@ def of_unary(f: Frame, e: Expr) -> Value:
     v = evaluate(f, e[3])
     if e[2] == "not":
         return op("not", v) if v != UNKNOWN else UNKNOWN
-    return v if v == REDUCED or v[0] == "graph" else UNKNOWN
+    return v if v == REDUCED or v[0] in ("graph", "batch") else UNKNOWN
 
 
 def of_bool(f: Frame, e: Expr) -> Value:

@@ -9,7 +9,7 @@ unknown, and once more when a turn leaves something behind that depends on the r
 from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
-from . import ranks_contexts, ranks_expressions, ranks_loops
+from . import ranks_batches, ranks_contexts, ranks_expressions, ranks_loops
 from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, op, parts, truth, varies
 
 TYPE_CHECKING = False
@@ -149,6 +149,8 @@ class Frame:
     def joined(self, guard: Value, a: Value, b: Value, pos: int, name: str) -> Value:
         if not varies(guard) and REDUCED in (a, b) and "const" not in (a[0], b[0]):
             return REDUCED  # `if distributed: loss = reduce(loss)`: what is checked is a distributed run
+        if a[0] == "batch" and b[0] == "batch":
+            return a
         v = op("sel", guard, a, b)
         if v == UNKNOWN or (v[0] == "op" and not varies(v) and not keeps(a) and not keeps(b)):
             return self.sym(pos, name)
@@ -176,7 +178,7 @@ class Frame:
     def do_for(self, s: Stmt) -> bool:
         iterated = self.eval(s[3])
         trip = ranks_loops.trip(self, iterated, s[1])
-        element = self.machine.element(self, iterated, s)
+        element = ranks_batches.element(self, s[3], iterated, s[1]) or self.machine.element(self, iterated, s)
         body = self.turn(s[4], s[2], element, s[1])
         other, _, _ = self.nested(s[5])
         if body or other:

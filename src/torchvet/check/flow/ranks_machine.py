@@ -398,6 +398,8 @@ def special(v: Value | None) -> bool:
         return any(special(x) for x in v[1]) or any(special(x) for _, x in v[2])
     if v[0] == "dict":
         return any(special(x) for _, x in v[1])
+    if v[0] == "op" and v[1] == "sel" and (special(v[3]) or special(v[4])):
+        return True  # `DDP(net) if distributed else net`
     return (v[0] in ("closure", "wrapped", "raw", "func", "inst") and (v[0] != "inst" or bool(v[2]))) or varies(v)
 
 

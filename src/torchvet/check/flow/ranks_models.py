@@ -21,7 +21,7 @@ from .traces import Op
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...knowledge import Row
-    from ..program.model import Class, Expr
+    from ..program.model import Class, Expr, Function
     from .ranks_frames import Frame
     from .ranks_machine import Machine
     from .ranks_values import Value
@@ -66,8 +66,20 @@ def wrap(f: Frame, row: Row, base: Value | None, args: list[Value], keywords: di
     return whole
 
 
+def row_of(function: Function) -> Row | None:
+    """The table's row of a wrapper whose source is part of the program: `deepspeed.initialize` in DeepSpeed itself."""
+    parts = function.module.path.removesuffix(".py").removesuffix("/__init__").split("/")
+    for n in range(len(parts)):
+        row = knowledge.api(".".join([*parts[n:], function.qualname]))
+        if row is not None and row.kind == "wraps_model":
+            return row
+    return None
+
+
 def class_of(row: Row) -> str:
     """The class whose methods the result of a wrapper has."""
+    if knowledge.api(f"{row.name}.backward(loss)") is not None:
+        return row.name
     wanted = {"ddp_module": "ddp", "fsdp_module": row.family, "fsdp2_module": "fsdp2", "engine_tuple": "deepspeed"}
     family = wanted.get(row.result or "")
     for q in sorted(knowledge.names("forward_collective")):
@@ -89,6 +101,8 @@ def wrapped(machine: Machine, cls: str, inner: Value, keywords: dict[str, Value]
     ):
         return inner
     buffers = buffers_of(machine, inner)
+    if cls != PREPARED and knowledge.api(f"{cls}.forward") is None:
+        buffers = "plain"  # its forward communicates nothing
     if any(truth(keywords.get(k, TRUE)) is False for k in ("broadcast_buffers", "forward_sync_buffers")):
         buffers = "plain"
     return ("wrapped", cls, inner, buffers)

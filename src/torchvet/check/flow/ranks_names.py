@@ -517,7 +517,7 @@ class Names:
             return v[1][index]  # type: ignore[no-any-return]
         if v[0] == "op" and v[1] == "sel":
             return op("sel", v[2], self.part(v[3], index), self.part(v[4], index))
-        return REDUCED if v == REDUCED else UNKNOWN
+        return v if v == REDUCED or v[0] in ("batch", "graph") else UNKNOWN
 
     def own(self, function: Function) -> Value | None:
         if function.owner is None:

@@ -43,6 +43,9 @@ SET_LOOP = compile(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?set\(")
 SET_FIELD = compile(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
 HANDLER = compile(r"\bexcept\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
 LEAVING = {"continue", "break"}
+DATA_TEST = compile(r"(?m)^[ \t]+(?:el)?if\b[^\n#]*\.(?:item|any|all|sum|max|min|mean)\([^\n]*:")
+"""A decision on the values of a tensor: those of a batch are this rank's own."""
+CALLABLE = compile(r"(?:func|fn|function|callback|closure)$")
 SPAWNED = compile(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
 SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
 GUARDING = compile(
@@ -269,6 +272,9 @@ class Suspects:
                 words = set(WORD.findall(m.group(2)))
                 if words & LEAVING or "StopIteration" in m.group(1) or not words.isdisjoint(self.steps):
                     self._ranked.add(id(page.at(m.start())))
+        if "loader" in page.text or "Loader" in page.text:
+            for m in DATA_TEST.finditer(page.text):
+                self._ranked.add(id(page.at(m.start())))
         if "spawn" in page.tokens:
             names = set(SPAWNED.findall(page.text))
             self._ranked.update(id(f) for p in self.pages.values() for f in p.functions if f.name in names)
@@ -434,6 +440,8 @@ class Suspects:
         if name in self.words:
             return True
         text = self.text_of(f)
+        if CALLABLE.search(name) and f"{name}(" in text:
+            return True
         if name + "." in text:
             for word in compile(rf"\b{name}\.(\w+)").findall(text):
                 if word in self.words or word in self.steps or word in self.plain_steps:

@@ -106,6 +106,7 @@ class Shown:
         self.ranks = ranks
         self.program = ranks.program
         self.function = function
+        ranks.suspects.find()  # its words decide what is asked of callers
         self.trace: Trace = ranks.machine.root(function)
         self.places = places_of(self.trace)
         self.rows: list[Row] = []
@@ -222,7 +223,7 @@ class Shown:
             if chained:
                 after = self.item(trace, other[0], depth, rest, level)
             else:
-                line = self.else_line(trace, first_line(other) or item[5] >> 44)
+                line = item[5] >> 44 if made else self.else_line(trace, first_line(other) or item[5] >> 44)
                 self.row("else", trace, line, depth, rest).text = "else:"
                 after = self.walk(trace, other, depth + 1, rest, level)
         else:
@@ -256,6 +257,8 @@ class Shown:
         endless = item[0] == "while"
         body, orelse = (item[2], item[3]) if endless else (item[3], item[4])
         row = self.row(item[0], trace, item[5 if not endless else 4] >> 44, depth, runs)
+        if endless and body and body[0][0] == "if" and body[0][4] == item[4] and not varies(body[0][1]):
+            body = body[1:]  # its test, which stands in its own line
         inner = Level(len(runs))
         inner.back = level.back
         if not endless:
