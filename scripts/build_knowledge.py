@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "torchvet" / "knowledge"
-NOT_APIS = {"aliases", "graphs", "loaders", "files", "kinds"}
+NOT_APIS = {"aliases", "graphs", "loaders", "files", "tensors", "kinds"}
 FIELDS = {
     "name", "kind", "family", "blocking", "group_arg", "group_pos", "result", "when", "aliases", "since", "until",
     "deprecated", "inferred", "notes", "source",
@@ -155,6 +155,7 @@ def modules() -> dict[str, str]:
         "_graphs.py": HEAD.format(about="What adds, keeps or removes an autograd graph.")
         + f"TABLES = {literal(graphs)}\n",
         "_loaders.py": HEAD.format(about="Data loading.") + f"TABLES = {literal(loaders)}\n",
+        "_tensors.py": HEAD.format(about="Shapes that follow from content.") + f"TABLES = {literal(read('tensors'))}\n",
         "_files.py": HEAD.format(about="Files that ranks share.") + f"TABLES = {literal(read('files'))}\n",
     }
     return out

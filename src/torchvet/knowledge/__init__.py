@@ -23,6 +23,7 @@ Graphs and loading:
 Files that ranks share:
 
     files("writes")                         a table of files.toml as dict
+    tensors("ragged")                       a table of tensors.toml as dict
 
 A `Row` says `inferred` when nobody has read it in the source: such a row raises no error by itself.
 Names are canonical when they are the `name` of a row or what `canonical` gives; every table here uses canonical names.
@@ -218,5 +219,12 @@ def loader(table: str) -> Any:
 def files(table: str) -> dict[str, Any]:
     """A table of files.toml. Unknown tables raise KeyError."""
     from ._files import TABLES
+
+    return TABLES[table]  # type: ignore[return-value]
+
+
+def tensors(table: str) -> dict[str, Any]:
+    """A table of tensors.toml. Unknown tables raise KeyError."""
+    from ._tensors import TABLES
 
     return TABLES[table]  # type: ignore[return-value]

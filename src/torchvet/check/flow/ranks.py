@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from ..config import Options
     from ..program.model import Function, Module
     from ..program.program import Program
+    from .ranks_forward import Partial
     from .ranks_races import Race
+    from .ranks_shapes import Ragged
 
 CALLER_LEVELS = 2
 MOST_DECISIONS = 16
@@ -71,6 +73,18 @@ class Ranks:
         from .ranks_races import Races
 
         return Races(self.machine).found()
+
+    def ragged(self) -> list[Ragged]:
+        """Collectives over tensors whose length follows from each rank's own data."""
+        from .ranks_shapes import Shapes
+
+        return Shapes(self.machine).found()
+
+    def partial_forwards(self) -> list[Partial]:
+        """Forwards of wrapped models that do on one rank what they do not do on another."""
+        from .ranks_forward import Forwards
+
+        return Forwards(self.machine).found()
 
     def confirmed(self, function: Function) -> list[Divergence]:
         """The divergences of a function that its callers do not make up for."""

@@ -54,5 +54,7 @@ INDEX = {
     'collective-order': ('TV408', (), ('ranks.divergences', 'fault', ('collective-order',))),
     'group-made-by-some': ('TV409', (), ('ranks.divergences', 'fault', ('group-made-by-some',))),
     'wrong-source-rank': ('TV410', (), ('ranks.wrong_sources', '', ())),
-    'first-rank-race': ('TV411', ('barrier', 'rank'), ('', '', ())),
+    'first-rank-race': ('TV411', (), ('ranks.races', '', ())),
+    'data-dependent-forward': ('TV413', (), ('ranks.partial_forwards', '', ())),
+    'mismatched-shapes': ('TV417', (), ('ranks.ragged', '', ())),
 }

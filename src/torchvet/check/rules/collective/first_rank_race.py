@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...flow.ranks_races import Race
     from .._api import Finding
     from ..project import Project
 
@@ -17,7 +18,6 @@ RULE = Rule(
     severity=WARNING,
     confidence=LIKELY,
     since="0.1",
-    words=("barrier", "rank"),
     summary=Text(
         "rank 0 writes or deletes a file that others use, without a barrier",
         "rank 0 写入或删除他人使用的文件而无 barrier",
@@ -63,9 +63,9 @@ SAID = {
 }
 
 
-@RULE.check
-def check(project: Project) -> Iterator[Finding]:
-    for race in project.ranks.races():
+@RULE.asking("ranks.races")
+def check(project: Project, answers: list[Race]) -> Iterator[Finding]:
+    for race in answers:
         message, where, help = SAID[race.kind]
         yield RULE.at(
             project,
