@@ -72,7 +72,8 @@ def call(f: Frame, e: Expr) -> Value:
         return ("super", f.function.owner, f.receiver or ("inst", f.function.owner, ()))
     callee = ranks_expressions.evaluate(f, func)
     args, keywords, whole = arguments(f, e)
-    if callee[0] in ("sym", "bound") and func[0] in ("name", "attr"):
+    known = callee[0] == "bound" and callee[1][0] == "extinst"  # `nn.Linear(2, 2).cuda`: with what is in it
+    if callee[0] in ("sym", "bound") and func[0] in ("name", "attr") and not known:
         denoted = f.machine.denoted(func, f.scope, any(carries(v) for v in (*args, *keywords.values())))
         if denoted is not None and denoted[0] != "const":
             callee = denoted
@@ -322,11 +323,13 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             if q.startswith("torch.nn."):
                 return ("extinst", q, ranks_models.made_module(q, args))
             return ("extinst", q, keywords.get("sync_on_compute") == const(False) or unsynchronised(args) or None)
+        if q.startswith("torchvision.models.") and ranks_models.normalised(q):
+            return ("extinst", q, "buffers")
         return hinted_call(f, last, e)
     if args == [] and ranks_expressions.rank_attribute(f, q.rpartition(".")[2], e) is not None:
         return ranks_expressions.rank_attribute(f, q.rpartition(".")[2], e) or UNKNOWN
     name = q.rpartition(".")[2]
-    if base[1].startswith("torch.nn.") and name in knowledge.graph("returns_self"):
+    if base[1].startswith(("torch.nn.", "torchvision.models.")) and name in knowledge.graph("returns_self"):
         return base
     if row is None:
         return unknown_method(f, base, name, args, keywords, e)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Module
     from .ranks_values import Place, Value
-    from .traces import Item, Node
+    from .traces import Item, Items, Node
 
 OUT_OF_SIGHT = 12
 """Lines from a guard to a collective under it from which on a reader of either does not see the other."""
@@ -117,9 +117,16 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         out.severity, out.confidence = WARNING, LIKELY
     if unknown > 1 or (unknown and not decided and not all(x[2] for x in ranks)):
         out.confidence = POSSIBLE
+    if kind == "guarded" and op.family == "ddp" and op.name == "forward" and not op.sure and not stepped(whole):
+        out.confidence = POSSIBLE  # whether the model has buffers to synchronise is not known
     if op.doubted:
         out.severity, out.confidence = NOTE, POSSIBLE
     return out
+
+
+def stepped(items: Items) -> bool:
+    """Whether a block runs a backward, which communicates whatever buffers there are."""
+    return any(o.key == "backward" for o in ops_of(items))
 
 
 def at_guard(op: Op, pos: int, for_others: bool) -> bool:

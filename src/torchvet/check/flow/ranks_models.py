@@ -197,6 +197,11 @@ def made_module(q: str, args: list[Value]) -> str | None:
     return "plain"
 
 
+def normalised(q: str) -> bool:
+    """Whether a constructor makes a model with BatchNorm: `torchvision.models.resnet50`."""
+    return q.startswith(tuple(knowledge.graph("batch_norm_models")))
+
+
 def forward(f: Frame, model: Value, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
     cls = model[1]
     ddp = cls == PREPARED or "DistributedDataParallel" in cls
