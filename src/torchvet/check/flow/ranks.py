@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..config import Options
     from ..program.model import Function, Module
     from ..program.program import Program
+    from .ranks_evaluation import Alone
     from .ranks_forward import Partial
     from .ranks_races import Race
     from .ranks_shapes import Ragged
@@ -85,6 +86,12 @@ class Ranks:
         from .ranks_forward import Forwards
 
         return Forwards(self.machine).found()
+
+    def alone(self) -> list[Alone]:
+        """Samplers that share the data among all ranks where only rank 0 runs."""
+        from .ranks_evaluation import Evaluations
+
+        return Evaluations(self.machine).found()
 
     def confirmed(self, function: Function) -> list[Divergence]:
         """The divergences of a function that its callers do not make up for."""

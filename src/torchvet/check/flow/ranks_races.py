@@ -12,16 +12,18 @@ from __future__ import annotations
 from re import compile
 
 from ... import knowledge
-from ..program.model import dotted, expressions_of, target_names, walk_block, walk_expr
+from ..program.model import calls_in, dotted, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
 from .ranks_guarded import ALL, LEADS, REST, Guarded, side
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from ..program.model import Expr, Function, Module, Stmt
     from .ranks_machine import Machine
+    from .ranks_suspects import Page
 
     Path = tuple[Any, ...]
 
@@ -40,7 +42,8 @@ LISTINGS = ("listdir", "scandir", "getsize")
 class Race:
     """Two accesses that nothing orders. `kind`: "read" (rank 0 writes at `first`, the others read at `second`),
     "deleted" (all use it at `first`, rank 0 deletes it at `second`), "cleared" (rank 0 deletes at `first`, the others
-    write at `second`), "missing" (rank 0 makes the folder at `first`, the others write into it at `second`)."""
+    write at `second`), "missing" (rank 0 makes the folder at `first`, the others write into it at `second`), "dead" (a
+    barrier that never runs: the test at `second` asks whether the function `what` at `first` is there)."""
 
     __slots__ = ("first", "function", "kind", "name", "second", "what")
 
@@ -85,6 +88,9 @@ class Races:
         self.suspects.find()
         out: list[Race] = []
         for page in list(self.suspects.pages.values()):
+            if "barrier" in page.tokens:
+                with self.program.guard(page.module):
+                    out += self.dead(page)
             here = page.tokens & self.words
             if "save" in page.tokens and "torch.save(" in page.text:
                 here.add("torch.save")
@@ -101,7 +107,25 @@ class Races:
             for f in sorted(functions.values(), key=lambda f: f.pos):
                 with self.program.guard(f.module):
                     out += Scan(self, f).run()
-        return out
+        return list({(r.module.path, r.second): r for r in out}.values())
+
+    def dead(self, page: Page) -> Iterator[Race]:
+        """Barriers under a test that a function's name decides: `if rank != 0 and not evaluate`, where `evaluate` is a
+        function of the module. The half of a pair that never runs makes nobody wait."""
+        names = {n for n in page.module.functions if f"not {n}" in page.text}
+        if not names:
+            return
+        found = compile(rf"\bnot ({'|'.join(names)})\b(?!\s*[.(\[])")
+        for m in found.finditer(page.text):
+            f = page.at(m.start())
+            for s in self.program.statements(f):
+                if s[0] != "if" or not any(callee_name(e) == "barrier" for e in calls_in(s[3])):
+                    continue
+                for x in walk_expr(s[2]):
+                    asked = x[0] == "unary" and x[2] == "not" and x[3][0] == "name" and x[3][2] == m.group(1)
+                    function = page.module.functions[m.group(1)]
+                    if asked and self.program.entity(x[3], self.program.scope(f)) == ("func", function):
+                        yield Race("dead", f, function.pos, s[2][1], m.group(1), m.group(1))
 
 
 class Scan:

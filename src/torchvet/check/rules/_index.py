@@ -57,4 +57,5 @@ INDEX = {
     'first-rank-race': ('TV411', (), ('ranks.races', '', ())),
     'data-dependent-forward': ('TV413', (), ('ranks.partial_forwards', '', ())),
     'mismatched-shapes': ('TV417', (), ('ranks.ragged', '', ())),
+    'sharded-evaluation-by-one': ('TV419', (), ('ranks.alone', '', ())),
 }

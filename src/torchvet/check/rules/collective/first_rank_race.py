@@ -52,6 +52,14 @@ SAID = {
         Text("every rank reads it here", "每个 rank 都在这里读取"),
         Text("put a barrier() before it is deleted", "在删除之前加入 barrier()"),
     ),
+    "dead": (
+        Text(
+            "this barrier never runs: {name} is a function here, so `not {name}` is always false",
+            "这个 barrier 从不执行：{name} 在此是函数，`not {name}` 恒为假",
+        ),
+        Text("the function", "该函数"),
+        Text("test the parameter that was meant", "改为判断真正要用的参数"),
+    ),
     "cleared": (
         Text(
             "rank 0 may still delete what the other ranks write here: no barrier in between",
@@ -67,6 +75,8 @@ SAID = {
 def check(project: Project, answers: list[Race]) -> Iterator[Finding]:
     for race in answers:
         message, where, help = SAID[race.kind]
+        if race.kind == "dead":
+            message = Text(message.en, message.zh, name=race.name)
         yield RULE.at(
             project,
             race.module,
