@@ -8,8 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...flow.ranks_races import Race
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -72,7 +71,7 @@ SAID = {
 
 
 @RULE.asking("ranks.races")
-def check(project: Project, answers: list[Race]) -> Iterator[Finding]:
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for race in answers:
         message, where, help = SAID[race.kind]
         if race.kind == "dead":

@@ -8,8 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...flow.ranks_shapes import Ragged
-    from .._api import Finding
+    from .._api import Answers, Finding
     from ..project import Project
 
 RULE = Rule(
@@ -23,7 +22,7 @@ RULE = Rule(
 
 
 @RULE.asking("ranks.ragged")
-def check(project: Project, answers: list[Ragged]) -> Iterator[Finding]:
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for ragged in answers:
         yield RULE.at(
             project,
