@@ -43,7 +43,8 @@ class Options:
         self.program = program
         self._modules: dict[str, dict[str, list[Option]]] = {}
         self._changed: dict[str, frozenset[tuple[str, str]]] = {}
-        self._importers: dict[str, list[Module]] | None = None
+        self._importers: dict[str, list[Module]] = {}
+        self._named: dict[str, list[tuple[int, Module]]] | None = None
         self._imported: dict[str, list[Module]] = {}
         self._groups: dict[str, list[Module]] = {}
 
@@ -144,9 +145,13 @@ class Options:
         text = self.program.text(path) or ""
         return any(w in text for w in RELEVANT)
 
-    def imported_paths(self, module: Module) -> Iterator[str]:
+    def imported_paths(self, module: Module, lasts: tuple[str, ...] = ()) -> Iterator[str]:
+        """Files of the project that a module imports. `lasts`: only those imported under one of these names."""
         for bound in module.names.values():
             if bound[0] in ("from", "import"):
+                own = bound[1].rpartition(".")[2]
+                if lasts and own not in lasts and (bound[0] == "import" or bound[2] not in lasts):
+                    continue
                 path = self.program.find(module.path, bound[1], bound[3] if bound[0] == "from" else 0)
                 if bound[0] == "from" and (path is None or path.endswith("__init__.py")):
                     dotted = f"{bound[1]}.{bound[2]}" if bound[1] else bound[2]
@@ -154,19 +159,30 @@ class Options:
                 if path is not None:
                     yield path
         for dotted, level in module.stars:
+            if lasts and dotted.rpartition(".")[2] not in lasts:
+                continue
             path = self.program.find(module.path, dotted, level)
             if path is not None:
                 yield path
 
     def importers(self, module: Module) -> list[Module]:
         """Modules under check that import a module at their top level."""
-        if self._importers is None:
-            self._importers = {}
-            for m in list(self.program.modules.values()):
-                for path in dict.fromkeys(self.imported_paths(m)):
-                    if path != m.path:
-                        self._importers.setdefault(path, []).append(m)
-        return self._importers.get(module.path, [])
+        known = self._importers.get(module.path)
+        if known is None:
+            if self._named is None:
+                self._named = {}
+                for number, m in enumerate(self.program.modules.values()):
+                    for last in imported_names(m):
+                        self._named.setdefault(last, []).append((number, m))
+            folder, _, name = module.path.rpartition("/")
+            # a package is imported by its own name, or from inside it as `from . import name`
+            stems = (folder.rpartition("/")[2], "") if name == "__init__.py" else (name.rpartition(".")[0],)
+            near = dict(row for stem in stems for row in self._named.get(stem, ()))
+            known = self._importers[module.path] = [
+                m for _, m in sorted(near.items())
+                if m is not module and any(path == module.path for path in self.imported_paths(m, stems))
+            ]  # fmt: skip
+        return known
 
     def changed_attributes(self, module: Module) -> frozenset[tuple[str, str]]:
         """{(name, attribute)} of all `name.attribute = ...` statements of a module, `self.x = ...` left out."""
@@ -178,6 +194,17 @@ class Options:
             )
             self._changed[module.path] = frozenset(pair for pair in found if pair[0] != "self")
         return self._changed[module.path]
+
+
+def imported_names(module: Module) -> set[str]:
+    """The last parts of what a module imports: a module or package is imported under none but its own name."""
+    out = {dotted.rpartition(".")[2] for dotted, _ in module.stars}
+    for bound in module.names.values():
+        if bound[0] in ("from", "import"):
+            out.add(bound[1].rpartition(".")[2])
+            if bound[0] == "from":
+                out.add(bound[2])
+    return out
 
 
 def declared(call: Expr, f: Function) -> Option | None:

@@ -282,7 +282,7 @@ class Samplers:
 
     def iterated_again(self, f: Function, made: Made) -> Epochs | None:
         """`it = iter(loader)` inside a loop that trains on `next(it)`: once for each epoch, or when it is exhausted."""
-        if f.is_generator or not self.settings.function_trains(f, self.anywhere()):
+        if f.is_generator:
             return None
         body = self.program.body(f)
         for s in self.program.statements(f):
@@ -295,6 +295,8 @@ class Samplers:
             inner = outer[4] if outer[0] == "for" else outer[3]
             if not any(callee_name(c) == "next" for c in calls_in(inner)) or not self.trains(inner, f):
                 continue
+            if not self.settings.function_trains(f, self.anywhere()):
+                return None
             if outer[0] == "for" and not self.several(outer, Frame(f)):
                 continue
             loader = self.loader_over(s[3][3][0], Frame(f), made)

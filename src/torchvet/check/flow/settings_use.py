@@ -132,6 +132,9 @@ class Use:
         words = knowledge.loader("accelerator_words")
         out = []
         for loader in pinned:
+            own = self.program.text(loader.module.path) or ""
+            if any(w in own for w in words):
+                continue
             texts = [self.program.text(m.path) or "" for m in self.settings.origins.options.group(loader.module)]
             if any("backward(" in t for t in texts) and not any(w in t for t in texts for w in words):
                 out.append(loader)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..program.model import Expr, Function
     from ..program.program import Program
     from .wrapping_models import Path, Values
+    from .wrapping_relevance import Relevance
 
 STATE_METHODS = ("state_dict", "named_modules", "modules", "children", "named_children", "named_buffers", "buffers")
 IN_PLACE_OR_ONE_PROCESS = {("ddp", "dp_module"): "dp", ("fsdp2", "ddp_module"): "replicate"}
@@ -38,9 +39,10 @@ IN_PLACE_OR_ONE_PROCESS = {("ddp", "dp_module"): "dp", ("fsdp2", "ddp_module"): 
 class KnownCalls:
     """Events of one run, and the calls that make them. `value`, `attribute` and `enter` are the run's own."""
 
-    def __init__(self, program: Program, origins: Origins) -> None:
+    def __init__(self, program: Program, origins: Origins, relevance: Relevance) -> None:
         self.program = program
         self.origins = origins
+        self.relevance = relevance
         self.events: list[Event] = []
         self.default_device = False
         self._path: Path = ()
@@ -86,7 +88,7 @@ class KnownCalls:
 
     def qualified(self, e: Expr, f: Function) -> str:
         """The outside function or class that an expression names; "" for an instance of such a class."""
-        for x in self.program.entities(e, self.program.scope(f)):
+        for x in self.relevance.entities(e, f):
             while x and x[0] == "partial":
                 x = x[1]
             if x and x[0] == "ext":

@@ -5,10 +5,12 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.program import called_names
 from .settings_origins import is_self
-from .wrapping_models import condition
+from .wrapping_models import condition, has_placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..program.model import Class, Expr, Function
     from ..program.program import Program
 
@@ -31,6 +33,8 @@ class Relevance:
         self._idle: dict[tuple[str, str], str] = {}
         self._placed: dict[int, dict[str, list[int]]] = {}
         self._conditions: dict[int, tuple[Expr, tuple[str, bool]]] = {}
+        self._entities: dict[int, tuple[Expr, tuple[Any, ...]]] = {}
+        self._moved: dict[tuple[int, str], bool] = {}
 
     def add(self, f: Function) -> None:
         """A function on the way from a starting point to a wrap."""
@@ -144,6 +148,20 @@ class Relevance:
         if known is None:
             known = self._conditions[id(test)] = (test, condition(test))
         return known[1]
+
+    def entities(self, e: Expr, f: Function) -> tuple[Any, ...]:
+        """What a callee may be: all runs of a program ask the same ones."""
+        known = self._entities.get(id(e))
+        if known is None:
+            known = self._entities[id(e)] = (e, self.program.entities(e, self.program.scope(f)))
+        return known[1]
+
+    def moved(self, cls: Class, name: str) -> bool:
+        """Is one of the values that methods assign to an attribute moved to a device in the same expression?"""
+        key = (id(cls), name)
+        if key not in self._moved:
+            self._moved[key] = any(has_placement(v) for v, _ in self.program.attribute(cls, name))
+        return self._moved[key]
 
     def placed_attributes(self, cls: Class) -> dict[str, list[int]]:
         """{attribute: lines} of all `.attribute.to(...)` in a class."""

@@ -17,7 +17,6 @@ from .wrapping_models import (
     distinct,
     elements,
     followed,
-    has_placement,
     models_in,
     parameters_in,
     refine,
@@ -39,8 +38,7 @@ STEPS = 4000
 
 class Trace(KnownCalls):
     def __init__(self, program: Program, origins: Origins, relevance: Relevance) -> None:
-        super().__init__(program, origins)
-        self.relevance = relevance
+        super().__init__(program, origins, relevance)
         self._steps = 0
         self._stack: list[Function] = []
         self._entered: set[int] = set()
@@ -296,8 +294,7 @@ class Trace(KnownCalls):
 
     def unseen_attribute(self, owner: Instance, name: str) -> Values:
         """An attribute set by code that this run did not meet: a model that may be anywhere."""
-        assigned = self.program.attribute(owner.cls, name)
-        model = Model(placed=any(has_placement(v) for v, _ in assigned) or self.placed_elsewhere(owner.cls, name))
+        model = Model(placed=self.relevance.moved(owner.cls, name) or self.placed_elsewhere(owner.cls, name))
         owner.attributes[name] = (model,)
         return (model,)
 
@@ -349,7 +346,7 @@ class Trace(KnownCalls):
     ) -> Values:
         out: list[Any] = []
         entered = False
-        for x in self.program.entities(e[2], self.program.scope(f)):
+        for x in self.relevance.entities(e[2], f):
             if x[0] == "class":
                 cls = x[1]
                 init = self.program.method(cls, "__init__")
