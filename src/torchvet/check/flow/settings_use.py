@@ -46,12 +46,14 @@ class Use:
                 if wrap is None:
                     continue
                 for f, loop in self.loops(e):
-                    if loop[0] != "for" or not self.settings.samplers.trains(loop[4], f):
+                    if loop[0] != "for":
                         continue
                     found = [self.settings.loader_of(o) for o in self.settings.iterated(loop[3], Frame(f))]
                     loaders = [x for x in found if x is not None]
                     if len(loaders) < len(found) or any(x.given("sampler") for x in loaders):
                         continue  # the other loader may be the one for several ranks
+                    if not loaders or not self.settings.samplers.trains(loop[4], f):
+                        continue
                     for loader in loaders:
                         path = conditions_at(self.program.body(loader.frame.function), loader.pos)
                         if self.whole(loader) and not apart(path, wrap.path):

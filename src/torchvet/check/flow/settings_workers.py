@@ -185,7 +185,7 @@ class Workers:
                 continue
             for f in functions_naming(self.program, module, {".append("}):
                 for s in self.program.statements(f):
-                    if s[0] == "for" and any(callee_name(c) == "append" for c in calls_in(s[4])):
+                    if s[0] == "for":
                         for found in self.held_in(s, f):
                             out.setdefault((module.path, found.pos), found)
             lines = enumerate(self.program.lines(module.path), 1)
