@@ -275,11 +275,9 @@ class _Check:
         return out
 
     def lower_file(self, data: bytes, kind: str) -> Row:
-        from .program.collect import lower
-
         if not words.admit(data):
             return GATED_ROW
-        from .source.python import syntax_problem
+        from .program.collect import lower
 
         text = None
         broken: list[tuple[Any, ...]] = []
@@ -291,6 +289,8 @@ class _Check:
                 notebook = load(data)
                 source = text = notebook.text
                 for at, error in notebook.broken:
+                    from .source.python import syntax_problem
+
                     line, column, what = syntax_problem(error)
                     broken.append((at, column, what.plain()))
             elif not data.isascii():
@@ -301,6 +301,7 @@ class _Check:
             word_lines = words.word_lines(encoded)
             block = lower(source, word_lines)
         except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as e:
+            from .source.python import syntax_problem
             from .source.text import decode
 
             if text is None and kind != NOTEBOOK:

@@ -177,9 +177,7 @@ def render(format: str, report: Report) -> str:
             Text("unknown output format {name}", "未知的输出格式 {name}", name=format),
             Text("one of: {names}", "可选：{names}", names=", ".join(FORMATS)),
         )
-    from importlib import import_module
-
-    text: str = import_module(f"{__name__}.{module}").render(report)
+    text: str = __import__(f"{__name__}.{module}", fromlist=["render"]).render(report)
     return text
 
 

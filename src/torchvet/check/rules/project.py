@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from ..program.program import Program
 
 
+SEVERAL_RANKS = (
+    "dist", "rank", "RANK", "arallel", "DDP", "FSDP", "barrier", "reduce", "gather", "broadcast", "main_process",
+    "master", "Trainer", "ccelerat", "ightning", "orovod", "hvd", "xla", "eepspeed", "egatron", "abric", "shard",
+    "olossalai", "omposer", "metrics", "fairscale", "ignite", "mmengine", "import ray", "from ray", "ransformers",
+    "timm", "Sync", "c10d", "between_proc", "SLURM", "WORLD",
+)  # fmt: skip
+"""Parts of the names of whatever has ranks. Where none stands in any file, nothing can part them."""
+
+LOADING = ("oader", "ampler", "Training", "Config", "by_node", "TfmdDL")
+"""Parts of the names of all loaders, samplers, and of what hands settings to them."""
+
+EAGER = ("Adagrad",)
+"""Optimizers that make their state at once: the order matters on one GPU too."""
+
+
 class Project:
     """One check's worth of code. `options` are the user's."""
 
@@ -24,17 +39,46 @@ class Project:
         self.options = options
         self._flows: dict[str, object] = {}
         self._answers: dict[str, list[Any]] = {}
+        self._named: dict[tuple[str, ...], bool] = {}
 
     def answers(self, asks: tuple[str, str, tuple[str, ...]]) -> list[Any]:
         """The answers to a rule's question (see `_api.Rule`): `("graphs.kept", "how", ("append",))`."""
         question, attribute, values = asks
         found = self._answers.get(question)
         if found is None:
-            answer: Any = self
-            for name in question.split("."):
-                answer = getattr(answer, name)
-            found = self._answers[question] = list(answer())
+            found = []
+            if self.may_have(question):
+                answer: Any = self
+                for name in question.split("."):
+                    answer = getattr(answer, name)
+                found += answer()
+            self._answers[question] = found
         return [x for x in found if getattr(x, attribute) in values] if attribute else found
+
+    def may_have(self, question: str) -> bool:
+        """Whether a question can have answers, by the words in the program: a script for one GPU names nothing that
+        has ranks, and a third of all imports is for those that do."""
+        flow = question.partition(".")[0]
+        if flow == "ranks":
+            return self.has_ranks()
+        if flow == "wrapping":
+            return self.has_ranks() or self.names(EAGER)
+        if flow == "settings":
+            return self.names(LOADING)
+        return flow != "unsharded" or (self.names(LOADING) and self.has_ranks())
+
+    def has_ranks(self) -> bool:
+        """Whether the program can run on several ranks at once."""
+        options = self.options
+        own = options.collectives or options.rank_predicates or options.wrappers
+        return bool(own) or self.names(SEVERAL_RANKS)
+
+    def names(self, words: tuple[str, ...]) -> bool:
+        """Whether one of the words stands in a file that is parsed."""
+        if words not in self._named:
+            texts = (self.program.text(path) or "" for path in list(self.program.modules))
+            self._named[words] = any(word in text for text in texts for word in words)
+        return self._named[words]
 
     def unsharded(self) -> list[Unsharded]:
         """Loaders that train a DDP model and give every rank the whole dataset."""
