@@ -40,10 +40,12 @@ HANDED_ON = compile(
     r"^\s*(?:return\s+|[\w.\[\]]+\s*=\s*)?(?:\w+\(\*|(?:self\.)?\w*(?:fn|func|function|callback|callable|method)\()"
 )
 SET_LOOP = compile(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?set\(")
+OVER_FIELD = compile(r"\bin (?:list\(|tuple\(|enumerate\()?self\.\Z")
 SET_FIELD = compile(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
-HANDLER = compile(r"\bexcept\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
+# plain characters first: `re` looks for them quickly
+HANDLER = compile(r"except(?<=\bexcept)\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
 LEAVING = {"continue", "break"}
-DATA_TEST = compile(r"(?m)^[ \t]+(?:el)?if\b[^\n#]*\.(?:item|any|all|sum|max|min|mean)\([^\n]*:")
+DATA_TEST = compile(r"if\b(?<=[ \tl]if)[^\n#]*\.(?:item|any|all|sum|max|min|mean)\([^\n]*:")
 """A decision on the values of a tensor: those of a batch are this rank's own."""
 CALLABLE = compile(r"(?:func|fn|function|callback|closure)$")
 SPAWNED = compile(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
@@ -159,6 +161,10 @@ class Page:
                 yield i
             i = text.find(word, i + size)
 
+    def before(self, offset: int) -> str:
+        """What stands before an offset in its line."""
+        return self.text[self.text.rfind("\n", 0, offset) + 1 : offset]
+
     def line(self, offset: int) -> tuple[int, str]:
         """(start, text) of the line that holds an offset."""
         start = self.text.rfind("\n", 0, offset) + 1
@@ -265,8 +271,9 @@ class Suspects:
                 fields.update(SET_FIELD.findall(line))
                 i = page.text.find("set(", start + len(line))
             for field in fields:
-                for m in compile(rf"\bin (?:list\(|tuple\(|enumerate\()?self\.{field}\b").finditer(page.text):
-                    self._ranked.add(id(page.at(m.start())))
+                for i in page.places(field):
+                    if OVER_FIELD.search(page.before(i)):
+                        self._ranked.add(id(page.at(i)))
         if "except" in page.tokens:
             for m in HANDLER.finditer(page.text):
                 words = set(WORD.findall(m.group(2)))
@@ -274,7 +281,8 @@ class Suspects:
                     self._ranked.add(id(page.at(m.start())))
         if "loader" in page.text or "Loader" in page.text:
             for m in DATA_TEST.finditer(page.text):
-                self._ranked.add(id(page.at(m.start())))
+                if page.before(m.start()).strip() in ("", "el"):
+                    self._ranked.add(id(page.at(m.start())))
         if "spawn" in page.tokens:
             names = set(SPAWNED.findall(page.text))
             self._ranked.update(id(f) for p in self.pages.values() for f in p.functions if f.name in names)
