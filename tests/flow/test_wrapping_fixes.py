@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from test_settings_values import settings_of
 
+from torchvet.check.config import Options
 from torchvet.check.rules.loader.sampler_epoch_not_set import RULE as EPOCH
 from torchvet.check.rules.project import Project
 from torchvet.check.rules.wrap.load_onto_first_gpu import RULE as LOAD
@@ -41,7 +42,7 @@ class Trainer:
 
 
 def project_of(tmp_path, source: str) -> Project:
-    return Project(settings_of(tmp_path, train=source).program, None)
+    return Project(settings_of(tmp_path, train=source).program, Options())
 
 
 def applied(source: str, findings) -> str:
