@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .ranks_forward import Partial
     from .ranks_races import Race
     from .ranks_shapes import Ragged
+    from .ranks_threads import Concurrent
 
 CALLER_LEVELS = 2
 MOST_DECISIONS = 16
@@ -92,6 +93,12 @@ class Ranks:
         from .ranks_evaluation import Evaluations
 
         return Evaluations(self.machine).found()
+
+    def concurrent(self) -> list[Concurrent]:
+        """Collectives on two threads over the same group."""
+        from .ranks_threads import Threads
+
+        return Threads(self.machine).found()
 
     def confirmed(self, function: Function) -> list[Divergence]:
         """The divergences of a function that its callers do not make up for."""

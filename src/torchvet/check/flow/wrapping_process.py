@@ -228,6 +228,24 @@ class Processes:
                 out.append(Site(call, f, *other))
         return out
 
+    def on_first_gpu(self) -> list[Site]:
+        """Collectives over the current device in a program that starts NCCL and never says which GPU is a rank's
+        own: all ranks meet on GPU 0."""
+        from .wrapping_current import on_current_device
+
+        out: dict[tuple[str, int], Site] = {}
+        for call, f, _ in self.calls_of(INIT):
+            if self.backend(call, f) != "gpu" or any(k in ("device_id", None) for k, _ in call[4]):
+                continue
+            group = self.origins.options.group(f.module)
+            texts = [self.program.text(m.path) or "" for m in group]
+            if any(w in t for t in texts for w in knowledge.loader("device_words")):
+                continue
+            found = on_current_device(self, group)
+            if found is not None:
+                out.setdefault((found[1].module.path, found[0][1]), Site(*found, call, f))
+        return list(out.values())
+
     def per_gpu(self, group: list[Module]) -> tuple[Expr, Function] | None:
         """A DDP wrap with `device_ids` of one device."""
         for call, f, _ in self.calls_of({"torch.nn.parallel.DistributedDataParallel"}, group):

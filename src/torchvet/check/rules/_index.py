@@ -44,6 +44,7 @@ INDEX = {
     'clip-grad-on-shards': ('TV308', (), ('wrapping.shard_clips', '', ())),
     'global-rank-as-device': ('TV311', (), ('wrapping.processes.global_ranks', '', ())),
     'state-prefix-mismatch': ('TV312', (), ('wrapping.stripped_states', '', ())),
+    'collective-on-first-gpu': ('TV313', (), ('wrapping.processes.on_first_gpu', '', ())),
     'rank-guarded-collective': ('TV401', (), ('ranks.divergences', 'fault', ('rank-guarded-collective',))),
     'collective-after-rank-exit': ('TV402', (), ('ranks.divergences', 'fault', ('collective-after-rank-exit',))),
     'rank-guarded-forward': ('TV403', (), ('ranks.divergences', 'fault', ('rank-guarded-forward',))),
@@ -58,4 +59,5 @@ INDEX = {
     'data-dependent-forward': ('TV413', (), ('ranks.partial_forwards', '', ())),
     'mismatched-shapes': ('TV417', (), ('ranks.ragged', '', ())),
     'sharded-evaluation-by-one': ('TV419', (), ('ranks.alone', '', ())),
+    'concurrent-collectives': ('TV421', (), ('ranks.concurrent', '', ())),
 }
