@@ -3,12 +3,11 @@
 
     python bench/scale.py --root FOLDER              an unpacked code base; writes its section of RESULTS.md
     python bench/scale.py --root FOLDER --runs 1     one run of each size instead of the better of two
-    python bench/scale.py --root FOLDER --select collective
 
 Each copy has top folders and modules of its own names, and its imports name those (`megatron`, `megatron_2`, ...), so
 that the program really grows: as many functions, classes and calls again, none of them unresolved or merged. CPU
 seconds are user and system time, peak memory is the largest resident size of one process; one process (`--jobs 1`), no
-cache. Linear cost has ratio 2; stages that grow faster are listed with what they take (wall time).
+cache. Linear cost has ratio 2.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -26,9 +24,8 @@ from speed import measure
 
 SIZES = (1, 2, 4)
 SKIPPED = {".git", "__pycache__", "node_modules"}
-STAGE = re.compile(r"^\s*([\d.]+) ms\s+[\d.]+%\s+(.+)$", re.MULTILINE)
-NOTABLE = 0.02
-"""Share of the largest run from which on a stage is listed."""
+PARTS = {"tool": "pipeline alone", "collective": "with collective", "all": "all rules"}
+"""What is selected -> how it is called: the first is walk, read, parse and lower only."""
 
 
 def tops(root: Path) -> list[Path]:
@@ -75,20 +72,13 @@ def lines_in(folder: Path) -> tuple[int, int]:
     return len(files), sum(p.read_bytes().count(b"\n") for p in files)
 
 
-def stages(command: list[str], folder: Path) -> dict[str, float]:
-    """Seconds of each stage of a run with `--timing`."""
-    said = subprocess.run([*command, "--timing"], cwd=folder, capture_output=True, text=True).stderr
-    return {name: float(ms) / 1000 for ms, name in STAGE.findall(said)}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument("--select", default="all")
     a = parser.parse_args()
-    command = [*torchvet(), "check", ".", "--no-cache", "--isolated", "--jobs", "1", "-q", "--select", a.select]
-    rows, timed = [], {}
+    command = [*torchvet(), "check", ".", "--no-cache", "--isolated", "--jobs", "1", "-q", "--select"]
+    rows = []
     with tempfile.TemporaryDirectory(prefix="torchvet-scale-") as name:
         folder = Path(name)
         made = 0
@@ -96,37 +86,25 @@ def main() -> int:
             for number in range(made + 1, size + 1):
                 copied(a.root.resolve(), folder, number)
             made = size
-            seen = [measure(command, folder) for _ in range(a.runs)]
-            failed = [code for code, *_ in seen if code not in (0, 1)]
-            if failed:
-                raise SystemExit(f"{' '.join(command)}: exit {failed[0]}")
-            files, lines = lines_in(folder)
-            cpu, wall, peak = (min(s[i] for s in seen) for i in (1, 2, 3))
-            rows.append((size, files, lines, cpu, wall, peak))
-            timed[size] = stages(command, folder)
-            print(
-                f"{size}x: {files:,} files, {lines:,} lines, {cpu:.2f} s CPU, {wall:.2f} s, {peak:.0f} MiB", flush=True
-            )
-    text = (
-        f"## Growth\n\n`python bench/scale.py --root {a.root.name} --select {a.select}`, {version_of(torchvet()[0])}; "
-    )
-    text += f"the least of {a.runs}, one process\n\n"
-    text += "| copies | files | lines | CPU | wall | peak memory | CPU, doubled code |\n|---|---|---|---|---|---|---|\n"
-    before = None
+            cpu = []
+            for part in PARTS:
+                seen = [measure([*command, part], folder) for _ in range(a.runs)]
+                failed = [code for code, *_ in seen if code not in (0, 1)]
+                if failed:
+                    raise SystemExit(f"{' '.join(command)} {part}: exit {failed[0]}")
+                least, wall, peak = (min(s[i] for s in seen) for i in (1, 2, 3))
+                cpu.append(least)
+            rows.append((size, *lines_in(folder), cpu, wall, peak))
+            print(f"{size}x: {', '.join(f'{c:.2f} s' for c in cpu)}, {wall:.2f} s wall, {peak:.0f} MiB", flush=True)
+    text = f"## Growth\n\n`python bench/scale.py --root {a.root.name}`, {version_of(torchvet()[0])}; CPU seconds, "
+    text += f"wall time and peak memory of one process, the least of {a.runs}; in brackets: times the size before\n\n"
+    text += f"| copies | files | lines | {' | '.join(PARTS.values())} | wall | peak memory |\n|{'---|' * 8}\n"
+    before: list[float] = []
     for size, files, lines, cpu, wall, peak in rows:
-        ratio = f"x {cpu / before:.2f}" if before else "-"
-        text += f"| {size} | {files:,} | {lines:,} | {cpu:.2f} s | {wall:.2f} s | {peak:.0f} MiB | {ratio} |\n"
+        grown = [f" ({c / b:.2f})" for c, b in zip(cpu, before)] or [""] * len(cpu)
+        figures = " | ".join(f"{c:.2f} s{g}" for c, g in zip(cpu, grown))
+        text += f"| {size} | {files:,} | {lines:,} | {figures} | {wall:.2f} s | {peak:.0f} MiB |\n"
         before = cpu
-    last = timed[SIZES[-1]]
-    whole = last.get("total", sum(last.values()))
-    text += "\nStages that take at least 2 % of the largest run (seconds of one run with `--timing`):\n\n"
-    heads = " | ".join(f"{n}x" for n in SIZES)
-    text += f"| stage | {heads} | from {SIZES[-2]}x to {SIZES[-1]}x |\n|---|{'---|' * len(SIZES)}---|\n"
-    for stage, seconds in sorted(last.items(), key=lambda x: -x[1]):
-        if stage != "total" and seconds >= NOTABLE * whole:
-            figures = [timed[n].get(stage, 0.0) for n in SIZES]
-            grown = f"x {figures[-1] / figures[-2]:.2f}" if figures[-2] else "-"
-            text += f"| {stage} | {' | '.join(f'{f:.2f}' for f in figures)} | {grown} |\n"
     print(text)
     write("scale", text)
     return 0

@@ -150,3 +150,42 @@ def test_where_a_guarded_collective_is_reported(tmp_path, test, lines, line):
     """Far below its guard, and the barrier for all but rank 0: at the guard; else where it stands."""
     source = GUARDED.format(test=test, lines="        print(model)\n" * lines)
     assert [at for _, _, at, _ in found(tmp_path, train=source)] == [line]
+
+
+LOSS = """\
+    for x, y in train_loader:
+        loss = criterion(net(x), y)
+{more}        if {test}:
+            {way}
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "way", "rule"),
+    [
+        ("loss > 100", "continue", "local-skip"),
+        ("loss.item() > 100", "continue", "local-skip"),
+        ("loss.detach() < 0.01", "break", "local-skip"),
+    ],
+)
+def test_the_loss_of_a_batch_is_this_ranks_own(tmp_path, test, way, rule):
+    source = HEAD + LOSS.format(test=test, way=way, more="")
+    assert [(r, at) for r, _, at, _ in found(tmp_path, train=source)] == [(rule, 13 if way == "continue" else 12)]
+
+
+def test_a_reduced_loss_is_agreed_on(tmp_path):
+    more = "        dist.all_reduce(loss)\n"
+    assert found(tmp_path, train=HEAD + LOSS.format(test="loss.item() > 100", way="continue", more=more)) == []
+
+
+def test_evaluation_may_see_the_same_data_everywhere(tmp_path):
+    source = HEAD + (
+        "    for x, y in train_loader:\n"
+        "        loss = criterion(net(x), y)\n"
+        "        if loss.item() > 100:\n"
+        "            break\n"
+        "        dist.barrier()\n"
+    )
+    assert found(tmp_path, train=source) == []

@@ -38,3 +38,17 @@ def main(x, factory):
 def test_how_sure_it_is(tmp_path, made, more, expected):
     found = ranks_of(tmp_path, train=SOURCE.format(made=made, more=more)).divergences()
     assert [d.confidence for d in found if d.fault == "rank-guarded-forward"] == expected
+
+
+def test_a_framework_may_have_sharded_it(tmp_path):
+    source = (
+        "from accelerate import Accelerator\n\n\n"
+        "def main(net, x):\n"
+        "    accelerator = Accelerator()\n"
+        "    net = accelerator.prepare(net)\n"
+        "    accelerator.backward(net(x).sum())\n"
+        "    if accelerator.is_main_process:\n"
+        "        net(x)\n"
+    )
+    found = ranks_of(tmp_path, train=source).divergences()
+    assert [(d.fault, d.confidence) for d in found] == [("rank-guarded-forward", "likely")]

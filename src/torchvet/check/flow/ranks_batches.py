@@ -11,6 +11,7 @@ from __future__ import annotations
 from re import compile
 
 from ..program.model import dotted
+from .ranks_values import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,6 +88,14 @@ def compared(f: Frame, a: Value, b: Value, e: Expr) -> Value | None:
     if e[0] == "cmp" and one[2]:
         return decision(f, one, e)
     return one if e[0] != "cmp" or e[2][0] not in ("is", "is not", "in", "not in") else None
+
+
+def of_output(f: Frame, e: Expr) -> Value:
+    """A number read from what a wrapped model gave for this rank's batch, in training: in evaluation every rank may
+    well have been given the same data."""
+    if "backward(" in f.machine.suspects.text_of(f.function):
+        return ("batch", (f.module.path, e[1], "loss"), True)
+    return UNKNOWN
 
 
 def decision(f: Frame, base: Value, e: Expr) -> Value:

@@ -245,7 +245,8 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
     if ranks_models.is_graph(a) or ranks_models.is_graph(b):
         if name not in ("==", "!=", "is", "is not", "<", "<=", ">", ">=", "in", "not in"):
             return ("graph", ranks_models.graph_class(a if ranks_models.is_graph(a) else b))
-        return UNKNOWN
+        read = ranks_batches.of_output(f, e) if name in ("<", "<=", ">", ">=") else UNKNOWN
+        return ranks_batches.decision(f, read, e) if read != UNKNOWN else UNKNOWN
     if REDUCED in (a, b) and not varies(a) and not varies(b):
         return REDUCED
     if "batch" in (a[0], b[0]) and not varies(a) and not varies(b):

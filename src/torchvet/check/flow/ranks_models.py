@@ -14,7 +14,7 @@ from re import compile
 
 from ... import knowledge
 from ..program.model import dotted
-from . import ranks_calls, ranks_tables
+from . import ranks_batches, ranks_calls, ranks_tables
 from .ranks_values import FALSE, NONE, REDUCED, TRUE, UNKNOWN, truth
 from .traces import Op
 
@@ -209,6 +209,8 @@ def forward(f: Frame, model: Value, args: list[Value], keywords: dict[str, Value
         row = knowledge.api(f"{cls}.forward") or knowledge.api(f"{class_like_ddp()}.forward")
         sure = model[3] == "buffers" and cls != PREPARED if ddp else row is not None and row.when is None
         step(f, "forward", e, row, sure, ddp and model[3] == "maybe")
+        if cls == PREPARED:
+            f.items[-1][1].family = ""  # it may as well be FSDP
     return ("graph", cls)
 
 
@@ -276,7 +278,7 @@ def unknown_receiver(f: Frame, base: Value, name: str, args: list[Value], keywor
         step(f, "backward", e, row, True)
         return NONE
     if name in knowledge.graph("remover_methods"):
-        return UNKNOWN
+        return ranks_batches.of_output(f, e) if name in ("item", "detach") else UNKNOWN
     return ("graph", graph_class(base))
 
 

@@ -45,7 +45,9 @@ SET_FIELD = compile(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
 # plain characters first: `re` looks for them quickly
 HANDLER = compile(r"except(?<=\bexcept)\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
 LEAVING = {"continue", "break"}
-DATA_TEST = compile(r"if\b(?<=[ \tl]if)[^\n#]*\.(?:item|any|all|sum|max|min|mean)\([^\n]*:")
+DATA_TEST = compile(
+    r"if\b(?<=[ \tl]if)[^\n#]*(?:\.(?:item|any|all|sum|max|min|mean)\([^\n]*:|\bloss\w*(?:\.\w+\(\))*\s*[<>])"
+)
 """A decision on the values of a tensor: those of a batch are this rank's own."""
 CALLABLE = compile(r"(?:func|fn|function|callback|closure)$")
 SPAWNED = compile(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
@@ -75,6 +77,8 @@ DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
 MEDIUM = 400
 """Modules up to which every function beside a wrapped model is followed: the model may be a global name."""
 SHARDERS = {"fully_shard"}
+PREPARING = {"Accelerator", "prepare"}
+"""Words of a module that wraps its model with accelerate; `prepare` alone is too common."""
 SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
 PLAIN_METHODS = {m for t in (dict, list, set, str) for m in dir(t)} | {
@@ -215,7 +219,7 @@ class Suspects:
             if path not in program.loaded_on_demand:
                 page = self.pages[path] = Page(program, module)
                 self.searched.add(path)
-                if not page.tokens.isdisjoint(self.wraps):
+                if not page.tokens.isdisjoint(self.wraps) or PREPARING <= page.tokens:
                     self.wrapping.add(dirname(path))
                 for f in page.functions:
                     name = callable_name(f)
