@@ -219,7 +219,7 @@ class Suspects:
             if path not in program.loaded_on_demand:
                 page = self.pages[path] = Page(program, module)
                 self.searched.add(path)
-                if not page.tokens.isdisjoint(self.wraps) or PREPARING <= page.tokens:
+                if not page.tokens.isdisjoint(self.wraps) or page.tokens >= PREPARING:
                     self.wrapping.add(dirname(path))
                 for f in page.functions:
                     name = callable_name(f)

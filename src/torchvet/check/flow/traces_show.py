@@ -364,8 +364,10 @@ class Shown:
         kept = ranks.confirmed(function)
         self.reported = [d for d in found if d in kept]
         if self.reported and function not in ranks.suspects.functions():
-            passed = Text("a check passes over this function: by its words it decides nothing by the rank, or reaches "
-                          "no collective", "检查会跳过此函数：从文字看，它不按 rank 作决定，或不会到达集合通信")  # fmt: skip
+            passed = Text(
+                "a check passes over this function: by its words it does not part ranks, or reaches no collective",
+                "检查会跳过此函数：从文字看，它不按 rank 作决定，或不会到达集合通信",
+            )
             self.silent = [(d.fault, d.module.path, d.pos >> 44, passed) for d in self.reported]
             self.reported = []
         rest = [d for d in found if d not in kept]
