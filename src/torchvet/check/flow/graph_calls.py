@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_expressions import Expressions
-from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Backward, Box, Call, Node, key_of, path_of
+from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Backward, Box, Call, Made, Node, key_of, path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..program.model import Expr
+    from typing import Any
+
+    from ..program.model import Class, Expr
     from ..program.names import Scope
 
 
@@ -86,9 +88,11 @@ class Calls(Expressions):
     def unknown_call(self, e: Expr, call: Call) -> Node:
         kind, data = "call", call
         if call.method == "" or call.method[:1].isupper():
-            made = self.program.entity(e[2], self.scope) if self.may_make(e[2], call) else None
-            if made and made[0] == "class":
-                node = self.node("object", e[1], self.inputs_of(call), made[1])
+            what = self.made_by(e[2], call)
+            if what is not None:
+                node: Node = Made(
+                    self.graph, "object", e[1], self.inputs_of(call), what, self.env.mode, self.loop, self.guards
+                )
                 self.graph.makers[node] = call
                 self.graph.calls[e[1]] = node
                 return node
@@ -96,11 +100,22 @@ class Calls(Expressions):
         self.graph.calls[e[1]] = node
         return node
 
-    def may_make(self, func: Expr, call: Call) -> bool:
-        """May a call make an object of a class of the project?"""
+    def made_by(self, func: Expr, call: Call) -> Any:
+        """The class of the project that a call makes an instance of, or how to find it; None when it makes none."""
         if call.external is not None or func[0] not in ("name", "attr"):
-            return False
-        return func[0] != "name" or func[2] in self.env.names or self.defined_as(func[2], "") != "def"
+            return None
+        root = func if func[0] == "name" else func[2]
+        if root[0] == "name" and root[2] not in self.env.names:
+            told = self.defined_as(root[2], "" if func is root else func[3])
+            if told == "class":
+                return lambda: self.class_of(func) or ""
+            if told and func is root:
+                return None
+        return self.class_of(func)
+
+    def class_of(self, func: Expr) -> Class | None:
+        found = self.program.entity(func, self.scope)
+        return found[1] if found and found[0] == "class" else None
 
     def inputs_of(self, call: Call) -> tuple[Node, ...]:
         every = (call.receiver, *call.arguments, *call.keywords.values())

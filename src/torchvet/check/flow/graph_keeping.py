@@ -9,13 +9,10 @@ from ..program.model import span_of
 from .graph_carry import Carry
 from .graph_evaluation import Evaluations
 from .graph_shape import holds_tensors
-from .graph_values import ALIVE, FREED, NOTHING, ON, Graph, Loop, Node, Store, contradict, nest_of
+from .graph_values import ALIVE, FREED, ON, Graph, Loop, Node, Store, contradict, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
     from ..program.model import Expr, Function, Module
     from ..program.program import Program
     from .graph_values import Guards
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 STORES = re.compile(
     r"\.(?:append|appendleft|extend|insert|add|update|put|push|add_)\(|[-+]=|\][ \t]*=[^=]|self\.\w+(?: = |\()"
 )
-
-
 MOST_INPUTS = 200
 LONGEST = 44
 """Characters of a place's name in a message."""
@@ -68,21 +63,11 @@ class Kept:
 
 
 class Keeping(Evaluations):
-    """Adds `kept_in`: stores that are faults."""
+    """Adds `judge`: is a store a fault?"""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self._may_keep: dict[int, bool] = {}
         self._repeated: dict[int, bool] = {}
-
-    def kept_in(self, f: Function) -> Iterator[Kept]:
-        graph = self.graph(f)
-        for store in graph.stores:
-            k = self.judge(store)
-            if k is not None:
-                yield k
-        for node in list(graph.calls.values()):
-            yield from self.metered(node)
 
     def judge(self, store: Store) -> Kept | None:
         if (store.call is not None and self.targets(store.call)) or self.is_overwritten(store):
@@ -325,162 +310,6 @@ class Keeping(Evaluations):
                     if any(evaluates and not contradict(guards, node.guards) for guards, evaluates, _ in entries):
                         return True
         return False
-
-    def metered(self, node: Node, sites: tuple[Node, ...] = ()) -> Iterator[Kept]:
-        """A call that hands a value with a graph to a method that keeps it."""
-        if node.kind != "call" or not any(n.kind not in ("param", "free", "context", "func") for n in node.inputs):
-            return
-        call = node.data
-        if call.method in ("update", "forward", "__call__") and self.keeps_inputs(call.receiver):
-            yield from self.kept_by(node, node, [(n, None) for n in call.arguments[:1]])
-            return
-        if node.loop is None and self.runs_once(node.graph.function):
-            return
-        found_in = [f for f, _ in self.targets(node)[:3] if f.name != "__init__" and self.may_keep(f)]
-        # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
-        held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
-        given = [n for n in (*call.arguments, *call.keywords.values(), *held) if n is not NOTHING]
-        if not found_in or not any(self.carries(n) for n in given):
-            return
-        for f in found_in:
-            found = list(self.keepers_of(f, ()))
-            if found:
-                yield from self.kept_by(node, node, [(s, path) for s, path in found])
-
-    def may_keep(self, f: Function) -> bool:
-        """Does the text of a function store anything at all?"""
-        known = self._may_keep.get(id(f))
-        if known is None:
-            text = self.text(f)
-            known = self._may_keep[id(f)] = len(text) < 20_000 and bool(STORES.search(text))
-        return known
-
-    def keeps_inputs(self, receiver: Node) -> bool:
-        if receiver.kind == "object" and isinstance(receiver.data, str):
-            return knowledge.metric_state(receiver.data) == "list"
-        if receiver.kind in ("elem", "free"):
-            nodes = self.bound(receiver) if receiver.kind == "free" else [n for n, _ in self.parts_of(receiver, (), 4)]
-            return any(n.kind == "object" and self.keeps_inputs(n) for n in nodes)
-        return False
-
-    def keepers_of(self, f: Function, path: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Node, ...]]]:
-        """The stores of a function (and of what it calls, two levels) that keep something made of its parameters in an
-        object that outlives the call, with the calls that lead there."""
-        if ("keepers", id(f)) in self._busy or len(path) > 2:
-            return
-        graph = self.graph(f)
-        if graph.backwards:
-            return
-        self._busy.add(("keepers", id(f)))
-        try:
-            for store in graph.stores:
-                if store.call is not None and self.targets(store.call):
-                    continue
-                if store.value is NOTHING or store.how == "comp":
-                    continue
-                emptied = graph.attributes.get(store.path[1] + "=") if len(store.path) > 1 else None
-                if self.growth(store)[1] and not emptied and not self.is_overwritten(store):
-                    yield store, path
-            for node in list(graph.calls.values()):
-                if node.kind == "call" and node.data.external is None and node.data.arguments:
-                    for g, _ in self.targets(node)[:2]:
-                        if g is not f and g.name != "__init__":
-                            yield from self.keepers_of(g, (*path, node))
-        finally:
-            self._busy.discard(("keepers", id(f)))
-
-    def kept_by(self, node: Node, site: Node, stores: list[tuple[Any, Any]]) -> Iterator[Kept]:
-        graph = node.graph
-        receiver = node.data.receiver
-        nest = nest_of(node.loop)
-        for store, path in stores:
-            if isinstance(store, Node):
-                value, sites, at = store, (), None
-            else:
-                value, sites, at = store.value, (node, *path), store
-            loops, outlives = self.life_of(receiver, node)
-            if at is not None:
-                loops, outlives = self.life_of(self.holder(at, sites), node) if sites else (loops, outlives)
-            if not loops and not (outlives and self.is_repeated(graph, None)):
-                continue
-            found, loops = self.carried_through(value, sites, loops)
-            if found is None or self.is_off(found):
-                continue
-            if self.is_module(value) or self.is_module(found.root):
-                continue
-            if found.state == FREED and nest and self.is_micro(loops or nest, graph):
-                continue
-            if found.state != FREED:
-                evaluating = self.in_evaluation(found)
-                fate = self.fate(at.acc) if at is not None else None
-                if fate is not None and (fate.trained or (fate.unknown and not evaluating)):
-                    continue
-                if not evaluating and not any(self.steps_in(loop, graph, found.way) for loop in loops):
-                    continue
-            elif at is not None and any(at.acc in e.accs for e in self.events(at.graph)):
-                continue
-            handed = self.handed(node)
-            expr = handed[0] if handed else None
-            name = self.text_at(graph, node.data.expr[2])[-LONGEST:]
-            k = Kept("meter", graph.function, node.pos, name, self.text_at(graph, expr), found, expr)
-            put = self.put_before(node) if handed is None else None
-            if put is not None:
-                k.pos, expr, handed = put.pos, put.expr, (put.expr or (), put.value)
-                k.expr, k.value = expr, self.text_at(graph, expr)
-            k.plain = handed is not None and is_plain(handed[1]) and not holds_tensors(self, handed[1])
-            k.evaluation = self.in_evaluation(found)
-            if at is not None:
-                k.store_at = (at.graph.function.module, at.pos)
-            yield k
-            return
-
-    def put_before(self, node: Node) -> Store | None:
-        """The statement that put a value with a graph into the object whose method is called."""
-        for acc in node.graph.contents.get(node.data.receiver, ()):
-            if self.carries(acc.data.value):
-                found: Store = acc.data
-                return found
-        return None
-
-    def holder(self, store: Store, sites: tuple[Node, ...]) -> Node:
-        """The object, as the outermost caller knows it, in whose attribute a callee keeps a value."""
-        root = store.place
-        while root.kind in ("elem", "iter", "phi", "join", "acc", "op") and root.inputs:
-            root = root.inputs[0]
-        for site in reversed(sites):
-            if root.kind != "param":
-                break
-            f = root.graph.function
-            root = self.argument(site, f, root.data)
-            while root.kind in ("elem", "iter", "phi", "join", "acc") and root.inputs:
-                root = root.inputs[0]
-        return root
-
-    def life_of(self, holder: Node, node: Node) -> tuple[list[Loop], bool]:
-        """(loops around a call through which an object lives, whether it outlives the function)."""
-        root = holder
-        while root.kind in ("elem", "iter", "join") and root.inputs:
-            root = root.inputs[0]
-        nest = nest_of(node.loop)
-        if root.kind in ("object", "box", "call"):
-            inside = set(nest_of(root.loop))
-            return [lo for lo in nest if lo not in inside], False
-        if root.kind == "phi":
-            entry = root.inputs[0]
-            if entry is not NOTHING:
-                return self.life_of(entry, node)
-            return nest, False
-        if root.kind in ("param", "free"):
-            return nest, True
-        return [], False
-
-    def handed(self, node: Node) -> tuple[Expr, Node] | None:
-        """Which argument of a call brings the value: the one that carries a graph, when there is just one."""
-        call = node.data
-        given = [(e, n) for e, n in zip(call.expr[3], call.arguments) if e[0] != "star"]
-        given += [(v, call.keywords[k]) for k, v in call.expr[4] if k]
-        carrying = [(e, n) for e, n in given if self.carries(n)]
-        return carrying[0] if len(carrying) == 1 else None
 
     def name_of(self, store: Store) -> str:
         """The place as the user wrote it; "" for a comprehension."""

@@ -142,6 +142,8 @@ class Marks(States):
         scope = self.program.scope(f)
         for d in f.decorators:
             e = d[2] if d[0] == "call" else d
+            if e[0] not in ("name", "attr") or "cache" not in e[-1]:
+                continue
             for x in self.program.entities(e, scope.parent or scope):
                 if x[0] != "ext" or x[1] not in caches or x[1].endswith("cached_property"):
                     continue

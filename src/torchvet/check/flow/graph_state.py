@@ -42,7 +42,11 @@ class States(Fates):
     def carried_in(self, f: Function) -> Iterator[Carried]:
         """States of loops: `out, h = rnn(x, h)` with backward in each turn."""
         graph = self.graph(f)
-        for phi in [n for n in graph.nodes if n.kind == "phi"]:
+        if not graph.loops:
+            return
+        events = self.events(graph, False)
+        training = {loop for e in events for loop in nest_of(e.loop)}
+        for phi in [n for n in graph.nodes if n.kind == "phi" and n.data in training]:
             loop: Loop = phi.data
             name = next((k for k, v in graph.bindings.items() if any(b in v for b in phi.inputs[1:])), "")
             if not name or any(p[0] == name for p in loop.resets):
@@ -53,7 +57,7 @@ class States(Fates):
                     continue
                 if any(self.cuts(node, phi) for _, node in graph.removed):
                     continue
-                for event in self.events(graph):
+                for event in events:
                     if loop in nest_of(event.loop) and call in event.reached:
                         yield Carried(f, call.pos, name, (f.module, event.pos))
                         break

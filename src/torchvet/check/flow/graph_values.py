@@ -105,6 +105,24 @@ class Node:
         return f"<{self.kind} {what} line {self.pos >> 44}>"
 
 
+class Made(Node):
+    """An instance of a class of the project. `data` may be given as a function: the module of the class is parsed when
+    somebody asks for it."""
+
+    __slots__ = ("made",)
+    made: Any
+
+    @property
+    def data(self) -> Any:
+        if callable(self.made):
+            self.made = self.made()
+        return self.made
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.made = value
+
+
 NOTHING = Node(None, "nothing", 0)
 
 

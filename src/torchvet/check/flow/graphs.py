@@ -13,14 +13,15 @@ import re
 
 from ... import knowledge
 from ...findings import Edit, Fix, Text
-from .graph_keeping import Keeping, Kept
+from .graph_keeping import STORES, Kept
+from .graph_meters import Meters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from ..program.model import Function
+    from ..program.model import Expr, Function
     from ..program.program import Program
     from .graph_evaluation import Unguarded
     from .graph_marks import Mark
@@ -34,11 +35,19 @@ STATE = re.compile(
     r"|\w+ ?[-+*]=\s|\w+\.(?:\w+_)\(|\w+\[[^\n=]*\] = )"
 )
 """A method that may carry state from call to call."""
+RECURRENT = re.compile(r"self(?<=\bself)\.(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\([^=#]{0,160}?\bself\.\1\b")
+"""self.x = f(self.x)"""
+ITEM = re.compile(r"self(?<=\bself)\.\w+\[[^\n=]*\] = ")
+LOOPS = ("for", "while", "comp")
+BARE = re.compile(r"[\w.]+\(")
+"""A line that begins with a call."""
+OPEN = ("(", "[", "{", ",", "=", "+", "-", "*", "/", "\\", "and", "or", "return", "yield")
+"""Ends of a line that the next one continues."""
 TRAINING = (".backward(", "training_step(", "manual_backward(", "autograd.grad(")
 EVALUATING = (".eval(",)
 
 
-class Graphs(Keeping):
+class Graphs(Meters):
     """Graph lifetime over a program."""
 
     def __init__(self, program: Program, options: Any = None) -> None:
@@ -86,25 +95,45 @@ class Graphs(Keeping):
                     out[id(g)] = g
                     level.append(g)
                     self._training.add(id(g))
-        for _ in range(CALLER_LEVELS):
-            above: list[Function] = []
+        for above in range(CALLER_LEVELS, 0, -1):
+            callers: list[Function] = []
             for f in level:
-                if not self.gives_graph(f, out):
+                if self.runs_once(f) or not self.is_used(f):
                     continue
-                for caller, _ in self.program.callers(f, 24, 8):
-                    if id(caller) not in out:
-                        out[id(caller)] = caller
-                        above.append(caller)
-            level = above
+                new = [
+                    g for g, call in self.program.callers(f, 24, 8) if id(g) not in out and self.uses(g, call, above)
+                ]
+                if new and self.gives_graph(f, out):
+                    callers += [g for g in dict.fromkeys(new) if id(g) not in out]
+                    out.update((id(g), g) for g in new)
+            level = callers
         return list(out.values())
+
+    def is_used(self, f: Function) -> bool:
+        """May a caller use what a function returns, by the text of the calls: are there any but bare statements?"""
+        if "return " not in self.text(f):
+            return False
+        for path, row in self.program.lines_calling(f):
+            line = self.program.source_line(path, row).strip()
+            if not BARE.match(line) or self.program.source_line(path, row - 1).rstrip().endswith(OPEN):
+                return True
+        return False
+
+    def uses(self, caller: Function, call: Expr, above: int) -> bool:
+        """May what a call returns pile up in the caller, or in whoever calls that one?"""
+        text = self.text(caller)
+        if above > 1 and "return " in text and caller.name != "<module>":
+            return True
+        if not self.runs_once(caller):
+            return STORES.search(text) is not None
+        found = (*self.program.statements(caller), *self.program.expressions(caller))
+        return any(x[0] in LOOPS and self.lies_in(call[1], x[1]) for x in found)
 
     def gives_graph(self, f: Function, known: dict[int, Function]) -> bool:
         """Does a function return something that its own backward goes over, or that such a function gave it?"""
-        if self.runs_once(f):
-            return False
         text = self.text(f)
         trains = any(w in text for w in TRAINING) or id(f) in self._training
-        if "return " not in text or (not trains and ".eval(" not in text):
+        if not trains and (".eval(" not in text or any(w in text for w in self.switching_words())):
             return False
         graph = self.graph(f)
         if not self.returns_matter(graph):
@@ -115,6 +144,10 @@ class Graphs(Keeping):
         if any(n in e.reached for e in self.events(graph, False) for n in returned):
             return True
         return any(n.kind == "call" and any(id(g) in known for g, _ in self.targets(n)) for n in returned)
+
+    def switching_words(self) -> set[str]:
+        """The last names of what switches gradients off."""
+        return {name.rpartition(".")[2] for name in knowledge.graph("no_grad_contexts")}
 
     def kept(self) -> list[Kept]:
         """Every place that keeps a value with its graph, each once."""
@@ -127,23 +160,27 @@ class Graphs(Keeping):
 
     def may_grow(self, f: Function) -> bool:
         """Can anything grow in a function: does it loop, or may it be called again and again?"""
-        text = self.text(f)
-        return "for " in text or "while " in text or not self.runs_once(f)
+        return self.loops(f) or not self.runs_once(f)
+
+    def loops(self, f: Function) -> bool:
+        """May a function hold a loop, by its text?"""
+        text = self.own_text(f)
+        return "for " in text or "while " in text
 
     def evaluations(self) -> list[Unguarded]:
         found: dict[int, Unguarded] = {}
-        for u in self.each(self.candidates(), self.unguarded_in):
+        for u in self.each([f for f in self.candidates() if self.may_grow(f)], self.unguarded_in):
             found.setdefault(id(u.function), u)
         return list(found.values())
 
     def carried(self) -> list[Carried]:
         """States that go from step to step with their graph."""
-        found = list(self.each(self.candidates(), self.carried_in))
-        return found + list(self.each(self.methods(), self.carried_by_objects))
+        found = list(self.each([f for f in self.candidates() if self.loops(f)], self.carried_in))
+        return found + list(self.each([f for f in self.methods() if self.may_recur(f)], self.carried_by_objects))
 
     def statistics(self) -> list[Carried]:
         """Running statistics that take a graph with them."""
-        return list(self.each(self.methods(), self.statistics_in))
+        return list(self.each([f for f in self.methods() if self.may_average(f)], self.statistics_in))
 
     def each(self, functions: list[Function], question: Callable[[Function], Iterable[Any]]) -> Iterator[Any]:
         """The answers for each function; none for one whose expressions nest too deep (generated code)."""
@@ -169,6 +206,27 @@ class Graphs(Keeping):
         """Does the text of a method read and write one attribute of self in one statement?"""
         text = self.text(f)
         return f"{f.params[0][0]}." in text and bool(STATE.search(text))
+
+    def may_recur(self, f: Function) -> bool:
+        """May a method hand an attribute to a call that makes its next value: one that no other method sets?"""
+        text = self.text(f)
+        if any(self.is_only_setter(f, found[1]) for found in RECURRENT.finditer(text)):
+            return True
+        return ITEM.search(text) is not None and any(f".{m}(" in text for m in knowledge.graph("remover_methods"))
+
+    def is_only_setter(self, f: Function, attribute: str) -> bool:
+        """Does no other method than the constructor assign an attribute, by their texts?"""
+        setting = f".{attribute} = "
+        assert f.owner is not None
+        others = [m for m in f.owner.methods.values() if m is not f and m.name != "__init__"]
+        return not any(setting in self.text(m) for m in others)
+
+    def may_average(self, f: Function) -> bool:
+        """May a method keep a running value: does it scale and add to an attribute of a module, or average weights?"""
+        text = self.text(f)
+        if any(f".{m}(" in text for m in knowledge.graph("parameter_iterators")):
+            return True
+        return f.owner is not None and self.is_module_class(f.owner)
 
     def retained(self) -> list[Mark]:
         texts = ("retain_graph", "create_graph")

@@ -361,10 +361,10 @@ class Program:
             name = function.owner.name if name in ("__init__", "__new__") else ""
         if not name:
             return
-        modules = self._modules_naming(function, name)
-        if most and len(modules) > most:
+        paths = self._paths_naming(function, name)
+        if most and len(paths) > most:
             return
-        for module in modules:
+        for module in filter(None, map(self.module, paths)):
             rows = self.lines_with(module.path, name, called=True)
             for f in self.functions_on(module, rows):
                 for g in self.with_nested(f):
@@ -392,8 +392,13 @@ class Program:
                 outside = True
         return [*(hit[i] for i in sorted(hit)), *((self.main(module),) if outside else ())]
 
-    def _modules_naming(self, function: Function, name: str) -> list[Module]:
-        """The modules whose text calls something of this name."""
+    def lines_calling(self, function: Function) -> Iterator[tuple[str, int]]:
+        """(file, line) of every call that by its text may run a function: nothing is parsed."""
+        for path in self._paths_naming(function, function.name):
+            yield from ((path, row) for row in self.lines_with(path, function.name, called=True))
+
+    def _paths_naming(self, function: Function, name: str) -> list[str]:
+        """The files whose text calls something of this name."""
         root = self.project_root(dirname(function.module.path))
         prefix = (root if root is not None else dirname(function.module.path)) or ""
         if prefix not in self._near:
@@ -411,9 +416,7 @@ class Program:
                 use = uses[path] = self._use_of(path, name)
             if use == NO_USE or (use == OWN_USE and function.owner is None and path != function.module.path):
                 continue
-            module = self.module(path)
-            if module:
-                out.append(module)
+            out.append(path)
         return out
 
     def _use_of(self, path: str, name: str) -> int:

@@ -1,0 +1,299 @@
+"""Calls that hand a value with its graph to a function or object which keeps it: meters, metrics, buffers."""
+
+from __future__ import annotations
+
+import re
+
+from ... import knowledge
+from .graph_keeping import LONGEST, MOST_INPUTS, Keeping, Kept, is_plain
+from .graph_shape import holds_tensors
+from .graph_values import FREED, NOTHING, Graph, Loop, Node, Store, nest_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..program.model import Expr, Function, Module
+    from ..program.program import Program
+
+DIRECT = (
+    r"\.(?:append|appendleft|extend|insert|add|update|put|push|\w+_)\(|\.\w+[ \t]*[-+]=|\][ \t]*[-+]?=[^=]"
+    r"|self\.(\w+) = [^#]{0,160}?self\.\1\b|global |nonlocal "
+)
+FORWARD = re.compile(DIRECT)
+KEEPING = re.compile(DIRECT + r"|self\.\w+\(")
+"""Text of a function that may keep what it is given, by itself or by another method."""
+DEFINED = re.compile(r"(?<=\bdef )\w+")
+
+
+class Meters(Keeping):
+    """Adds `kept_in`: stores and calls that are faults."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._may_keep: dict[int, bool] = {}
+        self._by_name: dict[str, list[Function]] = {}
+        self._named = 0
+        self._called_values: dict[int, set[Node]] = {}
+        self._keeping_names: dict[str, tuple[bool, int]] = {}
+        self._imported: dict[str, set[str]] = {}
+
+    def kept_in(self, f: Function) -> Iterator[Kept]:
+        graph = self.graph(f)
+        for store in graph.stores:
+            k = self.judge(store)
+            if k is not None:
+                yield k
+        for node in list(graph.calls.values()):
+            yield from self.metered(node)
+
+    def metered(self, node: Node, sites: tuple[Node, ...] = ()) -> Iterator[Kept]:
+        """A call that hands a value with a graph to a method that keeps it."""
+        if node.kind != "call" or not any(n.kind not in ("param", "free", "context", "func") for n in node.inputs):
+            return
+        call = node.data
+        if call.method in ("update", "forward", "__call__") and self.keeps_inputs(call.receiver):
+            yield from self.kept_by(node, node, [(n, None) for n in call.arguments[:1]])
+            return
+        f = node.graph.function
+        if self.runs_once(f) and (node.loop is None or f.name.startswith("test_")):
+            return
+        # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
+        held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
+        given = [n for n in (*call.arguments, *call.keywords.values(), *held) if self.may_carry(n)]
+        if not given or call.external is not None or (call.method and not self.may_be_keeper(call.method, f)):
+            return
+        found_in = [g for g, _ in self.targets(node)[:3] if g.name != "__init__" and self.may_keep(g)]
+        if not found_in or not any(self.carries(n) for n in given):
+            return
+        for g in found_in:
+            found = list(self.keepers_of(g, ()))
+            if found:
+                yield from self.kept_by(node, node, [(s, path) for s, path in found])
+
+    def may_be_keeper(self, name: str, f: Function) -> bool:
+        """May a method of this name, called in `f`, keep what it is given: one of a parsed module does, or a file from
+        which `f`'s module imports classes has one. A name that nobody defines is that of a called attribute."""
+        if self.keeps_by_name(name):
+            return True
+        if name in self._by_name:
+            return name in self.methods_imported(f.module)
+        return self.keeps_by_name("__call__") or self.keeps_by_name("forward")
+
+    def keeps_by_name(self, name: str) -> bool:
+        modules = self.program.modules
+        if len(modules) > self._named:
+            for module in list(modules.values())[self._named :]:
+                for g in module.all_functions():
+                    self._by_name.setdefault(g.name, []).append(g)
+            self._named = len(modules)
+        known = self._keeping_names.get(name)
+        if known is None or (not known[0] and known[1] < self._named):
+            found = any(self.may_keep(g) for g in self._by_name.get(name, ()))
+            known = self._keeping_names[name] = (found, self._named)
+        return known[0]
+
+    def methods_imported(self, module: Module) -> set[str]:
+        """Names of the functions in files that are not parsed and from which a module imports classes or modules."""
+        known = self._imported.get(module.path)
+        if known is None:
+            known = self._imported[module.path] = set()
+            find = self.program.find
+            paths = {find(module.path, dotted, level) for dotted, level in module.stars}
+            for name, bound in module.names.items():
+                if bound[0] == "import":
+                    paths.add(find(module.path, bound[1]))
+                elif bound[0] == "from":
+                    inner = find(module.path, f"{bound[1]}.{bound[2]}" if bound[1] else bound[2], bound[3])
+                    paths.add(inner or (find(module.path, bound[1], bound[3]) if name[:1].isupper() else None))
+            for path in paths:
+                if path is not None and path not in self.program.modules:
+                    known.update(DEFINED.findall(self.program.text(path) or ""))
+        return known
+
+    def may_carry(self, value: Node) -> bool:
+        """May a value have a graph at all, by its own function alone: is it made of a result, or of an attribute?"""
+        if value is NOTHING:
+            return False
+        stack, seen = [value], set(self.called_values(value.graph))
+        proven = [e.evidence for e in self.events(value.graph, False)]
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            kind = node.kind
+            if len(seen) > MOST_INPUTS or kind in ("call", "free", "snap") or any(node in e for e in proven):
+                if kind != "call" or node.data.external is None or node.data.external in self.giving():
+                    return True
+                continue
+            if kind in ("elem", "iter") and node.inputs[0].kind == "param":
+                if kind == "elem" and node.data[0] == ".":
+                    return True
+                continue
+            stack += self.sources(node)
+        return False
+
+    def called_values(self, graph: Graph) -> set[Node]:
+        """Values of a function that it calls, or on which it calls a method of modules: they are no tensors."""
+        known = self._called_values.get(id(graph))
+        if known is None:
+            known = self._called_values[id(graph)] = {n for n, used in self.module_uses(graph).items() if used}
+            known.update(n.data.callee for n in graph.calls.values() if n.kind == "call")
+        return known
+
+    def giving(self) -> frozenset[str]:
+        """Functions outside the project whose result has a graph, or that of an argument."""
+        return knowledge.graph("passing_functions") | knowledge.graph("graph_results")
+
+    def may_keep(self, f: Function) -> bool:
+        """Does the text of a function store anything at all?"""
+        known = self._may_keep.get(id(f))
+        if known is None:
+            text = self.text(f)
+            known = self._may_keep[id(f)] = len(text) < 20_000 and bool(
+                (FORWARD if f.name == "forward" else KEEPING).search(text)
+            )
+        return known
+
+    def keeps_inputs(self, receiver: Node) -> bool:
+        if receiver.kind == "object" and isinstance(receiver.data, str):
+            return knowledge.metric_state(receiver.data) == "list"
+        if receiver.kind in ("elem", "free"):
+            nodes = self.bound(receiver) if receiver.kind == "free" else [n for n, _ in self.parts_of(receiver, (), 4)]
+            return any(n.kind == "object" and self.keeps_inputs(n) for n in nodes)
+        return False
+
+    def keepers_of(self, f: Function, path: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Node, ...]]]:
+        """The stores of a function (and of what it calls, two levels) that keep something made of its parameters in an
+        object that outlives the call, with the calls that lead there."""
+        if ("keepers", id(f)) in self._busy or len(path) > 2:
+            return
+        graph = self.graph(f)
+        if graph.backwards:
+            return
+        self._busy.add(("keepers", id(f)))
+        try:
+            for store in graph.stores:
+                if store.call is not None and self.targets(store.call):
+                    continue
+                if store.value is NOTHING or store.how == "comp":
+                    continue
+                emptied = graph.attributes.get(store.path[1] + "=") if len(store.path) > 1 else None
+                if self.growth(store)[1] and not emptied and not self.is_overwritten(store):
+                    yield store, path
+            for node in list(graph.calls.values()):
+                if node.kind == "call" and node.data.external is None and self.hands_on(node):
+                    for g, _ in self.targets(node)[:2]:
+                        if g is not f and g.name != "__init__":
+                            yield from self.keepers_of(g, (*path, node))
+        finally:
+            self._busy.discard(("keepers", id(f)))
+
+    def hands_on(self, node: Node) -> bool:
+        """Does a call hand on something that its function was given?"""
+        graph = node.graph
+        stack, seen = list(node.data.arguments), set[Node]()
+        while stack and len(seen) < MOST_INPUTS:
+            at = stack.pop()
+            if at in seen or at is NOTHING:
+                continue
+            seen.add(at)
+            if at.kind in ("param", "free") and at.data != graph.self_name:
+                return True
+            stack += self.sources(at)
+        return len(seen) >= MOST_INPUTS
+
+    def kept_by(self, node: Node, site: Node, stores: list[tuple[Any, Any]]) -> Iterator[Kept]:
+        graph = node.graph
+        receiver = node.data.receiver
+        nest = nest_of(node.loop)
+        for store, path in stores:
+            if isinstance(store, Node):
+                value, sites, at = store, (), None
+            else:
+                value, sites, at = store.value, (node, *path), store
+            loops, outlives = self.life_of(receiver, node)
+            if at is not None:
+                loops, outlives = self.life_of(self.holder(at, sites), node) if sites else (loops, outlives)
+            if not loops and not (outlives and self.is_repeated(graph, None)):
+                continue
+            found, loops = self.carried_through(value, sites, loops)
+            if found is None or self.is_off(found):
+                continue
+            if self.is_module(value) or self.is_module(found.root):
+                continue
+            if found.state == FREED and nest and self.is_micro(loops or nest, graph):
+                continue
+            if found.state != FREED:
+                evaluating = self.in_evaluation(found)
+                fate = self.fate(at.acc) if at is not None else None
+                if fate is not None and (fate.trained or (fate.unknown and not evaluating)):
+                    continue
+                if not evaluating and not any(self.steps_in(loop, graph, found.way) for loop in loops):
+                    continue
+            elif at is not None and any(at.acc in e.accs for e in self.events(at.graph)):
+                continue
+            handed = self.handed(node)
+            expr = handed[0] if handed else None
+            name = self.text_at(graph, node.data.expr[2])[-LONGEST:]
+            k = Kept("meter", graph.function, node.pos, name, self.text_at(graph, expr), found, expr)
+            put = self.put_before(node) if handed is None else None
+            if put is not None:
+                k.pos, expr, handed = put.pos, put.expr, (put.expr or (), put.value)
+                k.expr, k.value = expr, self.text_at(graph, expr)
+            k.plain = handed is not None and is_plain(handed[1]) and not holds_tensors(self, handed[1])
+            k.evaluation = self.in_evaluation(found)
+            if at is not None:
+                k.store_at = (at.graph.function.module, at.pos)
+            yield k
+            return
+
+    def put_before(self, node: Node) -> Store | None:
+        """The statement that put a value with a graph into the object whose method is called."""
+        for acc in node.graph.contents.get(node.data.receiver, ()):
+            if self.carries(acc.data.value):
+                found: Store = acc.data
+                return found
+        return None
+
+    def holder(self, store: Store, sites: tuple[Node, ...]) -> Node:
+        """The object, as the outermost caller knows it, in whose attribute a callee keeps a value."""
+        root = store.place
+        while root.kind in ("elem", "iter", "phi", "join", "acc", "op") and root.inputs:
+            root = root.inputs[0]
+        for site in reversed(sites):
+            if root.kind != "param":
+                break
+            f = root.graph.function
+            root = self.argument(site, f, root.data)
+            while root.kind in ("elem", "iter", "phi", "join", "acc") and root.inputs:
+                root = root.inputs[0]
+        return root
+
+    def life_of(self, holder: Node, node: Node) -> tuple[list[Loop], bool]:
+        """(loops around a call through which an object lives, whether it outlives the function)."""
+        root = holder
+        while root.kind in ("elem", "iter", "join") and root.inputs:
+            root = root.inputs[0]
+        nest = nest_of(node.loop)
+        if root.kind in ("object", "box", "call"):
+            inside = set(nest_of(root.loop))
+            return [lo for lo in nest if lo not in inside], False
+        if root.kind == "phi":
+            entry = root.inputs[0]
+            if entry is not NOTHING:
+                return self.life_of(entry, node)
+            return nest, False
+        if root.kind in ("param", "free"):
+            return nest, True
+        return [], False
+
+    def handed(self, node: Node) -> tuple[Expr, Node] | None:
+        """Which argument of a call brings the value: the one that carries a graph, when there is just one."""
+        call = node.data
+        given = [(e, n) for e, n in zip(call.expr[3], call.arguments) if e[0] != "star"]
+        given += [(v, call.keywords[k]) for k, v in call.expr[4] if k]
+        carrying = [(e, n) for e, n in given if self.carries(n)]
+        return carrying[0] if len(carrying) == 1 else None
