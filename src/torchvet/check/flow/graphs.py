@@ -169,7 +169,7 @@ class Graphs(Meters):
 
     def evaluations(self) -> list[Unguarded]:
         found: dict[int, Unguarded] = {}
-        for u in self.each([f for f in self.candidates() if self.may_grow(f)], self.unguarded_in):
+        for u in self.each(self.candidates(), self.unguarded_in):
             found.setdefault(id(u.function), u)
         return list(found.values())
 
