@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .ranks_evaluation import Alone
     from .ranks_forward import Partial
     from .ranks_races import Race
+    from .ranks_saves import Save, Stranded
     from .ranks_shapes import Ragged
     from .ranks_threads import Concurrent
 
@@ -99,6 +100,18 @@ class Ranks:
         from .ranks_threads import Threads
 
         return Threads(self.machine).found()
+
+    def shared_saves(self) -> list[Save]:
+        """Checkpoints that every rank writes to the same path."""
+        from .ranks_saves import Saves
+
+        return Saves(self.machine).shared()
+
+    def stranded(self) -> list[Stranded]:
+        """Errors of rank 0 that it does not tell the ranks that wait for it."""
+        from .ranks_saves import Saves
+
+        return Saves(self.machine).stranded()
 
     def confirmed(self, function: Function) -> list[Divergence]:
         """The divergences of a function that its callers do not make up for."""

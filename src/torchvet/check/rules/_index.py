@@ -56,8 +56,10 @@ INDEX = {
     'group-made-by-some': ('TV409', (), ('ranks.divergences', 'fault', ('group-made-by-some',))),
     'wrong-source-rank': ('TV410', (), ('ranks.wrong_sources', '', ())),
     'first-rank-race': ('TV411', (), ('ranks.races', '', ())),
+    'stranded-by-exception': ('TV412', (), ('ranks.stranded', '', ())),
     'data-dependent-forward': ('TV413', (), ('ranks.partial_forwards', '', ())),
     'mismatched-shapes': ('TV417', (), ('ranks.ragged', '', ())),
     'sharded-evaluation-by-one': ('TV419', (), ('ranks.alone', '', ())),
+    'unguarded-shared-write': ('TV420', (), ('ranks.shared_saves', '', ())),
     'concurrent-collectives': ('TV421', (), ('ranks.concurrent', '', ())),
 }
