@@ -10,8 +10,9 @@ that the labels name (`pip download --no-deps PACKAGE==VERSION`), `gh_<repositor
 they name. Code bases that are absent are listed and left out. torchvet runs once on each whole code base.
 
 A fault is found when an error or warning of the label file's families stands on its line or on a place that the
-label accepts; a harmless line is flagged when one stands on that very line; every error or warning of the family in
-a clean file is a false alarm. The samples were chosen by hand: compare tools and versions on them, read no rates
+label accepts; it is named when a finding on another line shows it (the condition above a `break`); a harmless line
+is flagged when one stands on that very line; every error or warning of the family in a clean file is a false alarm.
+The samples were chosen by hand: compare tools and versions on them, read no rates
 from them.
 """
 
@@ -50,6 +51,8 @@ class Runs:
     def __init__(self) -> None:
         self.known: dict[tuple[Path, str], dict[str, set[int]]] = {}
         self.cpu: dict[tuple[Path, str], float] = {}
+        self.named: dict[tuple[Path, str], dict[str, set[int]]] = {}
+        """The places that findings name beside their own: where ranks part, what is called."""
 
     def blocking(self, folder: Path, families: tuple[str, ...]) -> dict[str, set[int]]:
         """{path: lines with an error or warning of these families}"""
@@ -73,10 +76,13 @@ class Runs:
             if run.returncode not in (0, 1):
                 print(f"{folder.name}: exit {run.returncode} {run.stderr[-200:]}", file=sys.stderr)
             at: dict[str, set[int]] = collections.defaultdict(set)
+            named: dict[str, set[int]] = collections.defaultdict(set)
             for f in json.loads(run.stdout)["findings"]:
                 if f["severity"] != "note" and f["code"].startswith(families):
                     at[os.path.normpath(f["path"])].add(f["line"])
-            self.known[key] = at
+                    for other in f["related"]:
+                        named[os.path.normpath(other["path"])].add(other["line"])
+            self.known[key], self.named[key] = at, named
         return self.known[key]
 
 
@@ -107,6 +113,8 @@ def score(name: str, root: Path, runs: Runs) -> dict:
             hit = any(line in at.get(path, ()) for path, line in places(e))
             n["faults"] += 1
             n["found"] += hit
+            named = runs.named[(folder, ",".join(families))]
+            n["named"] += hit or e["line"] in named.get(e["path"], ())
             if not hit:
                 missed.append(e["id"])
         else:
@@ -146,13 +154,14 @@ def main() -> int:
             print(f"{name}: missed {row['missed']}, flagged {row['flagged_ids']}, absent {row['absent']}")
     text = "## Labelled lines of real code\n\n`python bench/real.py --root FOLDER`, "
     text += f"{version_of(torchvet()[0])}; whole code bases, CPU seconds of all runs.\n\n"
-    text += "| labels | faults found | harmless lines flagged | clean files with a report | CPU s | absent |\n"
-    text += "|---|---|---|---|---|---|\n"
+    text += "| labels | faults found | found or named | harmless lines flagged | clean files with a report "
+    text += "| CPU s | absent |\n"
+    text += "|---|---|---|---|---|---|---|\n"
     for r in rows:
         c = collections.Counter({k: v for k, v in r.items() if isinstance(v, int)})
         files = f"{c['files_flagged']} of {c['files']}" if c["files"] else "-"
-        text += f"| {r['name']} | {c['found']} of {c['faults']} | {c['flagged']} of {c['harmless']} | {files} "
-        text += f"| {r['cpu']:.0f} | {', '.join(r['absent']) or '-'} |\n"
+        text += f"| {r['name']} | {c['found']} of {c['faults']} | {c['named']} | {c['flagged']} of {c['harmless']} "
+        text += f"| {files} | {r['cpu']:.0f} | {', '.join(r['absent']) or '-'} |\n"
     print(text, f"{time.time() - started:.0f} s")
     if not a.dry_run and not a.names:
         write("real", text)
