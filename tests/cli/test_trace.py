@@ -219,3 +219,26 @@ def test_only_two_formats(trace):
 def test_not_from_standard_input(project, capsys):
     assert cli.main(["check", "-", "--trace", "train"]) == 2
     assert "not standard input" in capsys.readouterr().err
+
+
+def test_axes_of_groups_have_columns_of_their_own(trace, tmp_path):
+    (tmp_path / "mesh.py").write_text(
+        "import torch.distributed as dist\n\n\n"
+        "def save(tp_group, x):\n"
+        "    if dist.get_rank(tp_group) == 0:\n"
+        "        dist.barrier(group=tp_group)\n"
+    )
+    code, out, _ = trace("mesh:save")
+    rows = out.splitlines()
+    assert code == 0 and rows[2].split() == ["a0", "a1"]
+    assert rows[4].split("│")[0].split()[:2] == ["●", "·"]
+    assert "a0 and a1 are ranks of group tp_group" in out and "8 ranks on 2 nodes" not in out
+    assert "rank-guarded-collective" in out
+
+
+def test_what_a_check_passes_over_is_said(trace, monkeypatch):
+    assert "error[rank-guarded-collective]" in trace("train:train")[1]
+    monkeypatch.setattr("torchvet.check.flow.ranks_suspects.Suspects.functions", lambda self: [])
+    out = trace("train:train")[1]
+    assert "not reported: rank-guarded-collective" in out and "a check passes over this function" in out
+    assert "error[" not in out

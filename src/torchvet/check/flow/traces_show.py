@@ -466,8 +466,11 @@ def group_text(group: Any) -> Text:
         return Text("ranks {list}", "rank {list}", list=", ".join(str(r) for r in group[1]))
     if kind in ("copy", "made") and len(group) == 3:
         return Text("the group made in line {line}", "第 {line} 行创建的组", line=group[2] >> 44)
-    if kind in ("named", "mesh") and isinstance(group[-1], str):
-        return Text("group {name}", "{name} 组", name=group[-1])
+    last = group[-1] if kind in ("named", "mesh") else None
+    while isinstance(last, tuple) and last:
+        last = last[-1]  # the name of a parameter
+    if isinstance(last, str) and last:
+        return Text("group {name}", "{name} 组", name=last)
     return Text("a group that is not known", "未知的组")
 
 
