@@ -11,6 +11,7 @@ from ... import knowledge
 from ..program.model import blocks_of, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
 from .ranks_shapes import Shapes
+from .ranks_suspects import callable_name
 from .ranks_values import FALSE, NONE, UNKNOWN
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Block, Class, Expr, Function, Module
     from .ranks_machine import Machine
+    from .ranks_suspects import Page
 
     Branch = tuple[int, int]  # position of a test, number of its branch
     Seen = dict[str, list[tuple[tuple[Branch, ...], Expr]]]
@@ -61,10 +63,11 @@ class Forwards:
         switch = str(knowledge.tensors("agrees")["parameter"])
         seen: set[int] = set()
         for page in list(self.suspects.pages.values()):
-            if not page.tokens.isdisjoint(self.suspects.wraps):
+            words = page.tokens & self.suspects.wraps
+            if words:
                 with self.program.guard(page.module):
-                    for f in (*page.functions, page.main):
-                        for cls, wrap in self.wrapped(f, page.tokens & self.suspects.wraps):
+                    for f in wrapping(page, words):
+                        for cls, wrap in self.wrapped(f, words):
                             for p in self.partial(cls, f.module, wrap, seen):
                                 out.setdefault((p.module.path, p.pos), p)
             if switch in page.tokens:
@@ -77,9 +80,6 @@ class Forwards:
     # -------------------------------------------------------------------------------------------- wrapped classes
     def wrapped(self, f: Function, words: set[str]) -> Iterator[tuple[Class, int]]:
         """Classes of the project whose instances a function wraps, with the place."""
-        text = self.suspects.text_of(f) if f.name != "<module>" else ""
-        if f.name != "<module>" and not any(w + "(" in text for w in words):
-            return
         scope = self.program.scope(f)
         for e in self.program.calls(f):
             if callee_name(e) not in words or not e[3]:
@@ -212,7 +212,7 @@ class Forwards:
         param = next((p for p in f.params if p[0] == switch), None)
         if param is None or param[2] is None or param[2][0] != "const" or param[2][2]:
             return
-        for caller, call in self.program.callers(f)[:6]:
+        for caller, call in self.sharding_callers(f):
             bound = self.program.bind(f, call)
             given = bound.get(switch)
             if any(k is None for k, _ in call[4]):
@@ -228,6 +228,18 @@ class Forwards:
                 if wrap:
                     yield Partial("generate", caller, call[1], f.pos, switch, caller.module, wrap)
                     break
+
+    def sharding_callers(self, f: Function) -> Iterator[tuple[Function, Expr]]:
+        """Calls of a function from functions that wrap a model."""
+        name = callable_name(f)
+        for g in self.suspects.callers(name):
+            text = self.suspects.text_of(g)
+            if not any(w in text for w in self.suspects.wraps):
+                continue
+            scope = self.program.scope(g)
+            for call in self.program.calls(g):
+                if callee_name(call) == name and f in self.program.targets(call, scope):
+                    yield g, call
 
     def sharded(self, e: Expr, f: Function) -> int:
         """Where a model of this name is sharded in a function, or 0."""
@@ -245,3 +257,15 @@ class Forwards:
                 if bound or (row.result == "fsdp2_module" and x[3] and x[3][0][0] == "name" and x[3][0][2] == e[2]):
                     return int(x[1])
         return 0
+
+
+def wrapping(page: Page, words: set[str]) -> list[Function]:
+    """The functions of a page that call something of these names."""
+    found: dict[int, Function] = {}
+    for word in words:
+        i = page.text.find(word + "(")
+        while i >= 0:
+            f = page.at(i)
+            found[id(f)] = f
+            i = page.text.find(word + "(", i + len(word))
+    return sorted(found.values(), key=lambda f: f.pos)

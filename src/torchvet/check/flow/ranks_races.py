@@ -83,6 +83,10 @@ class Races:
             w for w, how in knowledge.files("path_methods").items() if how in ("writes", "makes", "deletes")
         }
         self.words -= {"replace", "save", "copy", "move"}
+        tables = ("writes", "makes", "deletes", "reads", "asks")
+        self.lasts = {w.rpartition(".")[2] for t in tables for w in knowledge.files(t)} | {"open"}
+        self.methods = {**knowledge.files("path_methods"), **knowledge.files("methods")}
+        self.uses = [w + "(" for w in (*self.lasts, *self.methods) if w != "replace"]
 
     def found(self) -> list[Race]:
         self.suspects.find()
@@ -105,8 +109,10 @@ class Races:
                         functions[id(f)] = f
                     i = page.text.find(word + "(", i + len(word))
             for f in sorted(functions.values(), key=lambda f: f.pos):
-                with self.program.guard(f.module):
-                    out += Scan(self, f).run()
+                text = self.suspects.text_of(f) if f.name != "<module>" else page.text
+                if sum(text.count(u) for u in self.uses) > 1:
+                    with self.program.guard(f.module):
+                        out += Scan(self, f).run()
         return list({(r.module.path, r.second): r for r in out}.values())
 
     def dead(self, page: Page) -> Iterator[Race]:
@@ -174,7 +180,9 @@ class Scan:
     def access(self, e: Expr) -> tuple[str, Expr] | None:
         """What a call does to which path; None when it touches no file that is known."""
         last = callee_name(e)
-        name = self.program.qualified(e[2], self.scope) if e[2][0] in ("name", "attr") else None
+        if last not in self.races.lasts and last not in self.races.methods:
+            return None
+        name = self.program.qualified(e[2], self.scope) if last in self.races.lasts else None
         if name == "builtins.open" or (last == "open" and e[2][0] == "name"):
             mode = e[3][1] if len(e[3]) > 1 else next((v for k, v in e[4] if k == "mode"), None)
             text = mode[2] if mode is not None and mode[0] == "const" else "r" if mode is None else None

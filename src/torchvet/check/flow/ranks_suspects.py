@@ -425,6 +425,10 @@ class Suspects:
     def is_ranked(self, f: Function) -> bool:
         return id(f) in self._ranked
 
+    def is_hot(self, f: Function) -> bool:
+        """Whether the function reaches a collective by the names it calls."""
+        return id(f) in self._hot
+
     def tokens(self, module: Module) -> set[str]:
         page = self.pages.get(module.path)
         if page is None:

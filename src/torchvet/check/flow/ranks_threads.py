@@ -72,7 +72,7 @@ class Threads:
             if target is None:
                 continue
             value = self.machine.pure(self.machine.pure_frame(f), target)
-            if value[0] != "func" or not self.suspects.matters(value[1]):
+            if value[0] != "func" or not self.suspects.is_hot(value[1]) or not self.suspects.is_hot(f):
                 continue
             theirs = {op.group: op for op in reversed(self.ops(self.machine.root(value[1], value[2])))}
             if not theirs:
