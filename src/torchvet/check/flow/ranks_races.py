@@ -116,22 +116,25 @@ class Races:
         return list({(r.module.path, r.second): r for r in out}.values())
 
     def dead(self, page: Page) -> Iterator[Race]:
-        """Barriers under a test that a function's name decides: `if rank != 0 and not evaluate`, where `evaluate` is a
-        function of the module. The half of a pair that never runs makes nobody wait."""
-        names = {n for n in page.module.functions if f"not {n}" in page.text}
+        """Barriers under a test that a function's name decides: `if rank != 0 and not evaluate` (or `evaluate ==
+        "train"`), where `evaluate` is a function of the module. A pair that never runs makes nobody wait."""
+        names = [n for n in page.module.functions if f"not {n}" in page.text or f"{n} == " in page.text]
         if not names:
             return
-        found = compile(rf"\bnot ({'|'.join(names)})\b(?!\s*[.(\[])")
+        found = compile(rf"\bnot ({'|'.join(names)})\b(?!\s*[.(\[])|(?<![.\w])({'|'.join(names)}) == [\"'\d]")
         for m in found.finditer(page.text):
             f = page.at(m.start())
+            name = m.group(1) or m.group(2)
+            function = page.module.functions[name]
             for s in self.program.statements(f):
                 if s[0] != "if" or not any(callee_name(e) == "barrier" for e in calls_in(s[3])):
                     continue
                 for x in walk_expr(s[2]):
-                    asked = x[0] == "unary" and x[2] == "not" and x[3][0] == "name" and x[3][2] == m.group(1)
-                    function = page.module.functions[m.group(1)]
-                    if asked and self.program.entity(x[3], self.program.scope(f)) == ("func", function):
-                        yield Race("dead", f, function.pos, s[2][1], m.group(1), m.group(1))
+                    asked = x[3] if x[0] == "unary" and x[2] == "not" else x[3][0] if x[0] == "cmp" else None
+                    if asked is None or asked[0] != "name" or asked[2] != name:
+                        continue
+                    if self.program.entity(asked, self.program.scope(f)) == ("func", function):
+                        yield Race("dead", f, function.pos, s[2][1], name, name)
 
 
 class Scan:

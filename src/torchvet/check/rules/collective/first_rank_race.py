@@ -53,8 +53,8 @@ SAID = {
     ),
     "dead": (
         Text(
-            "this barrier never runs: {name} is a function here, so `not {name}` is always false",
-            "这个 barrier 从不执行：{name} 在此是函数，`not {name}` 恒为假",
+            "this barrier never runs: {name} is a function here, so the test is always false",
+            "这个 barrier 从不执行：{name} 在此是函数，该判断恒为假",
         ),
         Text("the function", "该函数"),
         Text("test the parameter that was meant", "改为判断真正要用的参数"),
