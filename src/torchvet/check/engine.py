@@ -203,7 +203,7 @@ class _Check:
         return status.st_size, status.st_mtime_ns
 
     def unchanged(self, beyond: list[tuple[str, int, int]]) -> bool:
-        """Whether the modules outside the walk that an earlier answer depends on are as they were."""
+        """Whether the files outside the walk that an earlier answer depends on are as they were."""
         return all(self.state(path) == (size, mtime) for path, size, mtime in beyond)
 
     def rows(self, found: Walk, caching: bool) -> dict[str, Row]:
@@ -350,7 +350,7 @@ class _Check:
             findings.append(internal_error(path, what))
         self.result.given_up = program.given_up
         walked = {entry[0] for entry in found.files}
-        return findings, sorted((self.beyond | program.loaded_on_demand) - walked)
+        return findings, sorted((self.beyond | program.loaded_on_demand | program.consulted) - walked)
 
     def run_rules(self, program: Program, present: set[str], size: int) -> list[Finding]:
         """What the rules find; those about ranks in a second process when the program is large."""

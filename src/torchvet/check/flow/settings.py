@@ -6,7 +6,7 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_numbers import CONST, CPUS, UNKNOWN, Numbers, Value
-from .settings_origins import DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, Origins, functions_on
+from .settings_origins import CONFIG, DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, Origins, functions_on
 from .settings_reach import contains
 
 TYPE_CHECKING = False
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from ..program.model import Block, Class, Expr, Function, Module, Stmt
     from ..program.program import Program
     from .settings_conflicts import Conflicts
+    from .settings_demand import Demand
     from .settings_handles import Handles
+    from .settings_life import Life
     from .settings_samplers import Samplers
+    from .settings_storage import Storage
     from .settings_use import Use
     from .settings_workers import Workers
 
 __all__ = [
+    "CONFIG",
     "CONST",
     "CPUS",
     "DEFAULT",
@@ -151,8 +155,32 @@ class Nothing:
 NOTHING = Nothing()
 
 
+PARTS = {
+    "samplers": ("settings_samplers", "Samplers"),
+    "handles": ("settings_handles", "Handles"),
+    "generators": ("settings_handles", "Handles", "random_generators"),
+    "in_workers": ("settings_workers", "Workers"),
+    "use": ("settings_use", "Use"),
+    "conflicts": ("settings_conflicts", "Conflicts"),
+    "life": ("settings_life", "Life"),
+    "storage": ("settings_storage", "Storage"),
+    "demand": ("settings_demand", "Demand"),
+}
+"""Analyses of loaders: module, class, and what it is given besides the settings. None is imported before it is needed."""
+
+
 class Settings:
     """`options` are the user's (limits). Everything is computed when asked for the first time."""
+
+    samplers: Samplers
+    handles: Handles
+    generators: Handles
+    in_workers: Workers
+    use: Use
+    conflicts: Conflicts
+    life: Life
+    storage: Storage
+    demand: Demand
 
     def __init__(self, program: Program, options: Any = None) -> None:
         self.program = program
@@ -161,12 +189,6 @@ class Settings:
         self.numbers = Numbers(self.origins)
         self._made: dict[str, list[Made]] | None = None
         self._loaders: list[Loader] | None = None
-        self._samplers: Samplers | None = None
-        self._conflicts: Conflicts | None = None
-        self._use: Use | None = None
-        self._workers: Workers | None = None
-        self._handles: Handles | None = None
-        self._generators: Handles | None = None
         self._trains: dict[int, bool] = {}
         self._by_call: dict[tuple[str, int], Loader] = {}
 
@@ -295,66 +317,16 @@ class Settings:
         loader.frame = o.frame
         return loader
 
-    @property
-    def samplers(self) -> Samplers:
-        if self._samplers is None and not self.loaders():
-            return NOTHING  # type: ignore[return-value]
-        if self._samplers is None:
-            from .settings_samplers import Samplers
-
-            self._samplers = Samplers(self)
-        return self._samplers
-
-    @property
-    def handles(self) -> Handles:
-        if self._handles is None and not self.loaders():
-            return NOTHING  # type: ignore[return-value]
-        if self._handles is None:
-            from .settings_handles import Handles
-
-            self._handles = Handles(self)
-        return self._handles
-
-    @property
-    def generators(self) -> Handles:
-        """Random generators that datasets carry into their workers."""
-        if self._generators is None and not self.loaders():
-            return NOTHING  # type: ignore[return-value]
-        if self._generators is None:
-            from .settings_handles import Handles
-
-            self._generators = Handles(self, "random_generators")
-        return self._generators
-
-    @property
-    def in_workers(self) -> Workers:
-        if self._workers is None and not self.loaders():
-            return NOTHING  # type: ignore[return-value]
-        if self._workers is None:
-            from .settings_workers import Workers
-
-            self._workers = Workers(self)
-        return self._workers
-
-    @property
-    def use(self) -> Use:
-        if self._use is None and not self.loaders():
-            return NOTHING  # type: ignore[return-value]
-        if self._use is None:
-            from .settings_use import Use
-
-            self._use = Use(self)
-        return self._use
-
-    @property
-    def conflicts(self) -> Conflicts:
-        if self._conflicts is None and not self.loaders():
-            return NOTHING  # type: ignore[return-value]
-        if self._conflicts is None:
-            from .settings_conflicts import Conflicts
-
-            self._conflicts = Conflicts(self)
-        return self._conflicts
+    def __getattr__(self, name: str) -> Any:
+        """The analysis of that name (see `PARTS`), made when it is first asked for."""
+        if name not in PARTS:
+            raise AttributeError(name)
+        if not self.loaders():
+            return NOTHING
+        module, cls, *given = PARTS[name]
+        made = getattr(__import__(f"{__package__}.{module}", fromlist=(cls,)), cls)(self, *given)
+        setattr(self, name, made)
+        return made
 
     # ----------------------------------------------------------------------------------------------- arguments
     def argument(self, made: Made, name: str, frame: Frame) -> tuple[Expr, Frame] | None:
@@ -443,9 +415,12 @@ class Settings:
                     continue
                 module, pos, function = v.origin.frame.module, v.pos, v.origin.frame.function
                 key = (module.path, pos)
-                if module.path in self.program.loaded_on_demand:
+                source = None
+                if module.path in self.program.loaded_on_demand or module.path not in self.program.modules:
+                    source = (module, pos)
                     module, pos, function = loader.module, loader.argument_pos(name), loader.function
                 place = out.setdefault(key, Place(module, pos, function, v))
+                place.source = source
                 if loader not in place.loaders:
                     place.loaders.append(loader)
         return sorted(out.values(), key=lambda place: (place.module.path, place.pos))
@@ -553,13 +528,15 @@ def statement_calls(s: Stmt) -> Iterator[Expr]:
 
 
 class Place:
-    """A place that sets a value for one or more loaders."""
+    """A place that sets a value for one or more loaders. `source`: the place itself where it lies in a file that is not
+    under check, such as a configuration; then the others are those of the first loader."""
 
-    __slots__ = ("function", "loaders", "module", "pos", "value")
+    __slots__ = ("function", "loaders", "module", "pos", "source", "value")
 
     def __init__(self, module: Module, pos: int, function: Function, value: Value) -> None:
         self.module = module
         self.pos = pos
         self.function = function
         self.value = value
+        self.source: tuple[Module, int] | None = None
         self.loaders: list[Loader] = []

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from ... import knowledge
-from .settings_origins import DEFAULT, FIELD, OPTION, UNKNOWN_NAME
+from .settings_origins import CONFIG, FIELD, OPTION, REPLACEABLE, UNKNOWN_NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .settings import Loader, Settings
     from .settings_numbers import Value
     from .settings_origins import Frame, Origin
-
-REPLACEABLE = (DEFAULT, OPTION, FIELD)
 
 
 class Conflict:
@@ -76,7 +74,7 @@ class Conflicts:
             return False
         values = loader.values(name, frame)
         return bool(values) and all(
-            v.kind == "const" and v.value is True and v.via not in (OPTION, FIELD) for v in values
+            v.kind == "const" and v.value is True and v.via not in (OPTION, FIELD, CONFIG) for v in values
         )
 
     def is_object(self, loader: Loader, name: str, frame: Frame) -> bool:
@@ -144,7 +142,10 @@ class Conflicts:
             if len(zero) < len(workers) and not fixed:
                 continue  # some way passes workers, the default is 0: nothing says that the default is used
             if any(v.via in REPLACEABLE for v in values) and not fixed:
-                continue  # both can be replaced, and may be together
+                files = {v.origin.frame.module.path if v.via == CONFIG else "" for v in (*values, *zero)}
+                if len(files) > 1 or "" in files or len(zero) < len(workers):
+                    continue  # both can be replaced, and may be together
+                fixed = zero  # the file as it stands sets both
             return Conflict(loader, name, "num_workers", bool(fixed), values[0].value, (fixed or zero)[0])
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
-from .settings_origins import Frame, Origin, Origins
+from .settings_origins import CONFIG, Frame, Origin, Origins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ class Value:
     @property
     def is_number(self) -> bool:
         return self.kind == CONST and isinstance(self.value, (int, float)) and not isinstance(self.value, bool)
+
+    @property
+    def in_file(self) -> str:
+        """`file:line` of the configuration file that sets it; "" for a value in the code."""
+        return f"{self.origin.frame.module.path}:{self.pos >> 44}" if self.via == CONFIG else ""
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.value!r} {self.origin!r}>"

@@ -20,16 +20,33 @@ if TYPE_CHECKING:
     from ..program.model import Class, Expr, Function, Module
     from ..program.names import Scope
     from ..program.program import Program
+    from .settings_configs import Configs
 
 MOST = 12
 """More origins than this are no knowledge."""
 DEPTH = 32
 CALLERS = 8
 
-DEFAULT, OPTION, FIELD = "default", "option", "field"
-"""A parameter default, a command-line option's default, a field of a configuration class: replaceable values."""
+DEFAULT, OPTION, FIELD, CONFIG = "default", "option", "field", "config"
+"""A parameter default, a command-line option's default, a field of a configuration class, an entry of a configuration
+file: replaceable values."""
+REPLACEABLE = (DEFAULT, OPTION, FIELD, CONFIG)
 
 UNKNOWN_NAME = "unknown"
+FILES = (
+    "load",
+    "safe_load",
+    "full_load",
+    "unsafe_load",
+    "merge",
+    "create",
+    "EasyDict",
+    "edict",
+    "Box",
+    "Munch",
+    "DotMap",
+)
+"""Last names of calls whose result can be the entries of a configuration file (see `settings_configs`)."""
 
 
 class Frame:
@@ -83,7 +100,9 @@ class Origins:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.options = Options(program)
-        self._memo: dict[Any, list[Origin]] = {}
+        self._memo: dict[Any, tuple[Expr, list[Origin]]] = {}
+        """With the expression, which must not be freed: another one would have its identity."""
+        self._configs: Configs | None = None
         self._busy: set[Any] = set()
         self._reach: dict[tuple[int, str, int], list[Any]] = {}
         self._touched: dict[int, frozenset[str]] = {}
@@ -91,7 +110,7 @@ class Origins:
     def of(self, e: Expr, frame: Frame) -> list[Origin]:
         key = (id(e), frame.key())
         if key in self._memo:
-            return self._memo[key]
+            return self._memo[key][1]
         if key in self._busy or len(self._busy) > DEPTH:
             return []
         self._busy.add(key)
@@ -103,7 +122,7 @@ class Origins:
             self._busy.discard(key)
         found = list(out.values()) if len(out) <= MOST else [unknown(e, frame)]
         if not self._busy or found:
-            self._memo[key] = found
+            self._memo[key] = (e, found)
         return found
 
     def one(self, e: Expr, frame: Frame) -> Origin | None:
@@ -112,6 +131,14 @@ class Origins:
 
     def scope(self, frame: Frame) -> Scope:
         return self.program.scope(frame.function)
+
+    @property
+    def configs(self) -> Configs:
+        if self._configs is None:
+            from .settings_configs import Configs
+
+            self._configs = Configs(self)
+        return self._configs
 
     # ------------------------------------------------------------------------------------------------ by kind
     def _of(self, e: Expr, frame: Frame) -> list[Origin]:
@@ -213,6 +240,10 @@ class Origins:
         option = self.options.of_parameter(f, p[0])
         if option is not None:
             return self.option(option)
+        if f.decorators and p is f.params[0]:
+            config = self.configs.of_function(f)
+            if config is not None:
+                return [config]
         callers = self.program.callers(f) if frame.depth() < 6 else []
         if callers and len(callers) <= CALLERS:
             return [o for g, call in callers for o in self.argument(p, f, call, Frame(g))]
@@ -294,8 +325,14 @@ class Origins:
             e = e[2]
         if e[0] == "sub" and e[3][0] == "const" and e[3][2] == 0:
             e = e[2]
+        if e[0] == "config":
+            return [self.configs.part(o, name) or unknown(None, o.frame)]
         if e[0] == "call":
             last = e[2][-1] if e[2][0] in ("name", "attr") else ""
+            if last in FILES:
+                found = self.configs.of_call(e, o.frame, name)
+                if found is not None:
+                    return found
             option = self.options.of_call(e, last, name, o.frame)
             if option is not None:
                 return self.option(option)
@@ -427,6 +464,9 @@ class Origins:
             return None
         if e[0] == "bin" and e[2] == "|":
             return self.entry(e[4], key, o.frame) or self.entry(e[3], key, o.frame)
+        if e[0] == "config":
+            part = self.configs.part(o, key)
+            return [part] if part is not None else None
         if e[0] == "rest":
             if any(p[0] == key and p[1] in ("pos", "kw") for p in e[3].params):
                 return None  # taken by a parameter of its own
@@ -441,6 +481,10 @@ class Origins:
             return None
         if e[0] == "call":
             last = e[2][-1] if e[2][0] in ("name", "attr") else ""
+            if last in FILES:
+                found = self.configs.of_call(e, o.frame, key)
+                if found is not None:
+                    return found
             for n, v in e[4]:
                 if n == key and last[:1].islower():
                     return self.of(v, o.frame)

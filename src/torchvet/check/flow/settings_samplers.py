@@ -9,11 +9,13 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, dotted, walk_block
 from ..program.program import called_names, callee_name
-from .settings_origins import FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming
+from .settings_origins import CONFIG, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming
 from .settings_reach import contains, loops_around
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..program.model import Block, Expr, Function, Module, Stmt
     from .settings import Loader, Made, Settings
 
@@ -24,9 +26,10 @@ NO_LOADERS = ("range", "items", "keys", "values", "parameters", "named_parameter
 
 class Epochs:
     """A loop that trains from a sampler's loader again and again. `loop` is the loop over the loader, `outer` the loop
-    of epochs (None: the loader is restarted inside a generator), each with its function."""
+    of epochs (None: the loader is restarted inside a generator), each with its function. `user`: the call, and its
+    function, that asks a helper for a shuffled loader (None: the sampler itself says that it shuffles)."""
 
-    __slots__ = ("function", "loader", "loop", "outer", "outer_function")
+    __slots__ = ("function", "loader", "loop", "outer", "outer_function", "user")
 
     def __init__(
         self, function: Function, loop: Stmt, loader: Loader, outer: Stmt | None, outer_function: Function | None
@@ -36,6 +39,7 @@ class Epochs:
         self.loader = loader
         self.outer = outer
         self.outer_function = outer_function
+        self.user: tuple[Expr, Function] | None = None
 
 
 class Samplers:
@@ -56,10 +60,41 @@ class Samplers:
             if not self.needs_epoch(made) or not self.users(made):
                 continue
             group = self.settings.origins.options.group(made.module)
-            found = None if self.told(made, group) else self.epochs_of(made, group)
-            if found is not None:
-                out.append((made, found))
+            if self.told(made, group):
+                continue
+            asked: set[tuple[str, int]] = set()
+            for found in self.epochs_of(made, group):
+                found.user = self.asks(made, found.loader.frame)
+                if found.user is None:
+                    out.append((made, found))
+                    break
+                call, f = found.user
+                if (f.module.path, call[1]) not in asked and self.shuffles(made, found.loader.frame):
+                    asked.add((f.module.path, call[1]))
+                    if f.module.path not in self.program.loaded_on_demand:
+                        out.append((made, found))
         return out
+
+    def asks(self, made: Made, frame: Frame) -> tuple[Expr, Function] | None:
+        """The call outside of the sampler's module that decides, by an argument, whether it shuffles."""
+        shuffle = next((v for k, v in made.call[4] if k == "shuffle"), None)
+        if shuffle is None or shuffle[0] != "name" or shuffle[2] not in {p[0] for p in made.function.params}:
+            return None
+        at: Frame | None = frame
+        while at is not None:
+            if at.call is not None and at.outer is not None and at.outer.module is not made.module:
+                return at.call, at.outer.function
+            at = at.outer
+        return None
+
+    def shuffles(self, made: Made, frame: Frame) -> bool:
+        """Does the sampler shuffle where it is made for this loader?"""
+        return any(
+            x.kind != "const" or x.value
+            for k, v in made.call[4]
+            if k == "shuffle"
+            for x in self.settings.numbers.of(v, frame)
+        )
 
     # ------------------------------------------------------------------------------------------- the sampler
     def needs_epoch(self, made: Made) -> bool:
@@ -106,7 +141,7 @@ class Samplers:
         return [x for x in self.settings.loaders() if any(self.is_made(o, made) for o in self.samplers_of(x))]
 
     # --------------------------------------------------------------------------------------------- the loops
-    def epochs_of(self, made: Made, group: list[Module]) -> Epochs | None:
+    def epochs_of(self, made: Made, group: list[Module]) -> Iterator[Epochs]:
         names = self.training_names(group)
         if any(v.kind == "const" and v.value is True for x in self.users(made) for v in x.values("drop_last")):
             names = frozenset()  # any function may be the one
@@ -115,16 +150,15 @@ class Samplers:
                 if any(self.is_made(x, made) for x in self.samplers_of(loader)):
                     found = self.repeated(f, loop, loader, made)
                     if found is not None:
-                        return found
+                        yield found
             for f in self.generators(module):
                 found = self.restarted(f, made)
                 if found is not None:
-                    return found
+                    yield found
             for f in functions_naming(self.program, module, {"iter("}):
                 found = self.iterated_again(f, made)
                 if found is not None:
-                    return found
-        return None
+                    yield found
 
     def training_names(self, group: list[Module]) -> frozenset[str]:
         """Names of functions that, by the names they call, may lead to a backward: a cheap bound, found in the text."""
@@ -207,10 +241,22 @@ class Samplers:
         """Is the loop over the loader run for several epochs, training?"""
         if not self.trains(loop[4], f) and not self.fed(loop, loader, made):
             return None
+        if self.evaluates(f, loop[1]):
+            return None
         outer = self.outer_loop(f, loop[1], made)
         if outer is not None:
             return Epochs(f, loop, loader, *outer)
         return None
+
+    def evaluates(self, f: Function, pos: int) -> bool:
+        """Are gradients off at a position: `@torch.no_grad()` on the function, or `with torch.no_grad():` around?"""
+        off = knowledge.loader("no_grad_contexts")
+        scope = self.program.scope(f)
+        contexts = [d[2] if d[0] == "call" else d for d in f.decorators]
+        for s in walk_block(self.program.body(f)):
+            if s[0] == "with" and contains(s[1], pos):
+                contexts += [c[2] for c, _ in s[2] if c[0] == "call"]
+        return any(c[-1] in ("no_grad", "inference_mode") and self.program.qualified(c, scope) in off for c in contexts)
 
     def fed(self, loop: Stmt, loader: Loader, made: Made) -> bool:
         """A batch goes to a method that cannot be seen into, from a loader that drops its last batch: training."""
@@ -257,7 +303,9 @@ class Samplers:
         values = self.settings.numbers.of(stop, frame)
         first = self.settings.numbers.of(e[3][0], frame) if len(e[3]) > 1 else []
         base = first[0].value if len(first) == 1 and first[0].is_number else 0
-        return not values or any(not v.is_number or v.value - base > 1 or v.via in (OPTION, FIELD) for v in values)
+        return not values or any(
+            not v.is_number or v.value - base > 1 or v.via in (OPTION, FIELD, CONFIG) for v in values
+        )
 
     def restarted(self, f: Function, made: Made) -> Epochs | None:
         """A generator that runs over the loader without end, consumed where training takes place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import blocks_of, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
-from .settings_origins import Frame, Origins, functions_on
+from .settings_origins import UNKNOWN_NAME, Frame, Origins, functions_on
 from .settings_reach import contains
 from .wrapping_models import shape
 
@@ -213,8 +213,8 @@ class Processes:
 
     # ------------------------------------------------------------------------------------------ the own device
     def unset_devices(self) -> list[Site]:
-        """`init_process_group("nccl")` in a program that puts its model on the GPU of the local rank and never makes
-        that GPU the current one."""
+        """`init_process_group("nccl")` in a program that puts its model on the GPU of the local rank, never makes that
+        GPU the current one, and uses the current one, or hands the model or its data to code that may."""
         out = []
         for call, f, _ in self.calls_of(INIT):
             if self.backend(call, f) != "gpu" or any(k in ("device_id", None) for k, _ in call[4]):
@@ -224,7 +224,7 @@ class Processes:
             if any(w in t for t in texts for w in knowledge.loader("device_words")):
                 continue
             other = self.per_gpu(group)
-            if other is not None:
+            if other is not None and (self.uses_current(texts) or self.is_open(*other)):
                 out.append(Site(call, f, *other))
         return out
 
@@ -245,6 +245,19 @@ class Processes:
             if found is not None:
                 out.setdefault((found[1].module.path, found[0][1]), Site(*found, call, f))
         return list(out.values())
+
+    def uses_current(self, texts: list[str]) -> bool:
+        """Does a line use the current GPU: by naming no number (`.cuda()`, `"cuda"`), or because the call knows no other
+        (a barrier, pinned memory, a stream)? A program that names its GPU everywhere needs no current one."""
+        words = knowledge.loader("current_device_words")
+        return any(w in t for t in texts for w in words)
+
+    def is_open(self, wrap: Expr, f: Function) -> bool:
+        """Does the wrapped model come from outside of all that can be seen?"""
+        given = wrap[3][0] if wrap[3] else None
+        while given is not None and given[0] == "call" and given[2][0] == "attr":
+            given = given[2][2]  # `model.to(gpu)`
+        return given is not None and all(o.e[0] == UNKNOWN_NAME for o in self.origins.of(given, Frame(f)))
 
     def per_gpu(self, group: list[Module]) -> tuple[Expr, Function] | None:
         """A DDP wrap with `device_ids` of one device."""

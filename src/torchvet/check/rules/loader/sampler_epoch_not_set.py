@@ -43,15 +43,20 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
                     Text("the loader is restarted here, in the same order", "此处重新迭代，顺序不变"),
                 )
             )
+        module, pos, function = sampler.module, sampler.pos, sampler.function
+        if epochs.user is not None:
+            call, function = epochs.user
+            module, pos = function.module, call[1]
+            notes.append(note_at(project, sampler.module, sampler.pos, Text("its sampler", "它的采样器")))
         yield RULE.at(
             project,
-            sampler.module,
-            sampler.pos,
+            module,
+            pos,
             Text(
                 "set_epoch is never called: every epoch repeats the same order",
                 "从未调用 set_epoch：每个 epoch 的顺序都相同",
             ),
-            function=sampler.function,
+            function=function,
             help=Text(
                 "call set_epoch(epoch) on the sampler before each epoch",
                 "每个 epoch 开始前对采样器调用 set_epoch(epoch)",

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...flow.settings import Place
     from .._api import Answers, Finding
     from ..project import Project
 
@@ -27,29 +28,44 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
         if project.settings.only_prepare_data(place.loaders):
             continue
         others = [x for x in place.loaders if x.module is not place.module or not x.spans(place.pos)]
-        by_default = bool(place.value.via)
+        notes = [
+            note_at(project, x.module, x.pos, Text("this loader starts them", "该 DataLoader 启动这些 worker"))
+            for x in others[:3]
+        ]
+        if place.source is not None:
+            notes.insert(0, note_at(project, *place.source, Text("set here", "在此设置")))
         yield RULE.at(
             project,
             place.module,
             place.pos,
-            Text(
-                "num_workers is {n} by default; {limit} for each rank are allowed"
-                if by_default
-                else "num_workers is {n}; {limit} for each rank are allowed",
-                "num_workers 默认为 {n}；每个 rank 允许 {limit} 个"
-                if by_default
-                else "num_workers 为 {n}；每个 rank 允许 {limit} 个",
-                n=place.value.value,
-                limit=limit,
-            ),
+            said(place, limit),
             function=place.function,
             severity=WARNING if place.value.value > limit + limit // 2 else NOTE,
             help=Text(
                 "start with 4 and measure (torchvet tune); max-workers sets the limit",
                 "从 4 开始并测量（torchvet tune）；上限由 max-workers 设置",
             ),
-            notes=[
-                note_at(project, x.module, x.pos, Text("this loader starts them", "该 DataLoader 启动这些 worker"))
-                for x in others[:3]
-            ],
+            notes=notes,
         )
+
+
+def said(place: Place, limit: int) -> Text:
+    value = place.value
+    if value.in_file:
+        return Text(
+            "num_workers is {n} in {file}; {limit} for each rank are allowed",
+            "num_workers 在 {file} 中为 {n}；每个 rank 允许 {limit} 个",
+            n=value.value,
+            file=value.in_file,
+            limit=limit,
+        )
+    return Text(
+        "num_workers is {n} by default; {limit} for each rank are allowed"
+        if value.via
+        else "num_workers is {n}; {limit} for each rank are allowed",
+        "num_workers 默认为 {n}；每个 rank 允许 {limit} 个"
+        if value.via
+        else "num_workers 为 {n}；每个 rank 允许 {limit} 个",
+        n=value.value,
+        limit=limit,
+    )
