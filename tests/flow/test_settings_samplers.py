@@ -115,3 +115,47 @@ def test_fix_is_inserted_at_the_epoch_loop(tmp_path):
     ((made, epochs),) = settings.samplers.stale()
     line, column, text = settings.samplers.insertion(made, epochs)
     assert (line, column, text) == (7, 9, "loader.sampler.set_epoch(epoch)\n        ")
+
+
+FACTORY = """
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+
+class Plugin:
+    def prepare(self, dataset, shuffle=False):
+        sampler = DistributedSampler(dataset, shuffle=shuffle)
+        return DataLoader(dataset, sampler=sampler)
+"""
+
+USER = """
+import torch
+from plugin import Plugin
+
+
+def run(model, data, opt, epochs):
+    plugin = Plugin()
+    loader = plugin.prepare(data, shuffle={shuffle})
+    for epoch in range(epochs):
+        {before}
+        for x in loader:
+            model(x).backward()
+            opt.step()
+"""
+
+
+def test_who_asked_for_a_shuffle_is_named(tmp_path):
+    """The helper's sampler is one; each program that asks it to shuffle is judged by itself."""
+    files = {
+        "plugin": FACTORY,
+        "first": USER.format(shuffle=True, before="pass"),
+        "second": USER.format(shuffle=False, before="pass"),
+        "third": USER.format(shuffle=True, before="print(epoch)"),
+    }
+    found = settings_of(tmp_path, **files).samplers.stale()
+    assert [(e.user[1].module.path, e.user[0][1] >> 44) for _, e in found] == [("first.py", 8), ("third.py", 8)]
+
+
+def test_evaluation_needs_no_epoch(tmp_path):
+    source = USER.replace("def run", "@torch.no_grad()\ndef run").format(shuffle=True, before="pass")
+    assert settings_of(tmp_path, plugin=FACTORY, first=source).samplers.stale() == []

@@ -166,7 +166,7 @@ PARTS = {
     "storage": ("settings_storage", "Storage"),
     "demand": ("settings_demand", "Demand"),
 }
-"""Analyses of loaders: module, class, and what it is given besides the settings. None is imported before it is needed."""
+"""Analyses of loaders: module, class, what it is given besides the settings. Each is imported when it is needed."""
 
 
 class Settings:

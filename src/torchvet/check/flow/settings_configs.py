@@ -95,7 +95,7 @@ class Configs:
     def path_of(self, o: Origin) -> str | None:
         """The file that a plain text, or a path built beside `__file__`, means."""
         folder = o.frame.module.path.rpartition("/")[0]
-        beside = self.beside(o.e, folder)
+        beside = self.beside(o.e, o.frame, 0)
         if beside is not None:
             return beside if self.is_file(beside) else None
         if o.e[0] != "const" or not isinstance(o.e[2], str) or os.path.isabs(o.e[2]):
@@ -105,12 +105,17 @@ class Configs:
         found = [x for x in sorted(near) if self.is_file(x)]
         return found[0].replace(os.sep, "/") if len(found) == 1 else None
 
-    def beside(self, e: Expr, folder: str) -> str | None:
+    def beside(self, e: Expr, frame: Frame, depth: int) -> str | None:
         """`os.path.join(os.path.dirname(__file__), "a", "b.yaml")`, `Path(__file__).parent / "b.yaml"`."""
+        if depth > 6:
+            return None
         if e[0] == "name":
-            return folder + "/x" if e[2] == "__file__" and folder else "x" if e[2] == "__file__" else None
+            if e[2] == "__file__":
+                return frame.module.path
+            o = self.origins.one(e, frame)
+            return self.beside(o.e, o.frame, depth + 1) if o is not None and o.e[0] in ("call", "attr", "bin") else None
         if e[0] == "attr" and e[3] == "parent":
-            inner = self.beside(e[2], folder)
+            inner = self.beside(e[2], frame, depth + 1)
             return None if inner is None else inner.rpartition("/")[0]
         parts: tuple[Expr, ...] = ()
         if e[0] == "bin" and e[2] == "/":
@@ -125,7 +130,7 @@ class Configs:
             base = ("attr", e[1], e[3][0], "parent")
         else:
             return None
-        start = self.beside(base, folder)
+        start = self.beside(base, frame, depth + 1)
         if start is None or not all(p[0] == "const" and isinstance(p[2], str) for p in parts):
             return None
         return os.path.normpath("/".join([start or ".", *(p[2] for p in parts)])).replace(os.sep, "/")
@@ -141,7 +146,7 @@ class Configs:
             from .settings_yaml import documents
 
             found = documents(self.program.text(path) or "")
-            module = Module(path, ())
+            module = Module(path, (), frozenset())
             module.program = self.program
             self._files[path] = (found[0], Frame(self.program.main(module))) if len(found) == 1 else None
         return self._files[path]

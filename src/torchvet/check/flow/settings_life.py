@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .settings import Loader, Settings
 
 MANY = 100
-"""So many epochs make it worth to keep forked workers; those that import torch again are worth it from the second on."""
+"""From so many epochs on forked workers are worth keeping; those that import torch again are from the second on."""
 FRESH = ("spawn", "forkserver")
 
 
@@ -52,7 +52,7 @@ class Life:
 
     # ------------------------------------------------------------------------------------------- started again
     def respawned(self) -> list[Respawned]:
-        """Loaders with workers and without persistent_workers that a loop of many epochs runs over, one for each loop."""
+        """Loaders with workers, not persistent, that a loop of many epochs runs over: one for each loop."""
         out: dict[tuple[str, int], Respawned] = {}
         by_module: dict[str, list[Loader]] = {}
         for loader in self.settings.loaders():
@@ -169,9 +169,6 @@ class Life:
         if found is None:
             return
         workers = self.settings.in_workers
-        for o in loader.origins("collate_fn"):
-            if not o.known:
-                return
         for f in workers.callables(found[0], self.settings.origins.scope(found[1])):
             scope = self.program.scope(f)
             if any(callee_name(call) == "default_collate" for call in self.program.calls(f)):

@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from ..program.model import calls_in, walk_block
 from ..program.names import annotated_class
+from .settings_frames import (
+    CONFIG,
+    DEFAULT,
+    FIELD,
+    OPTION,
+    REPLACEABLE,
+    UNKNOWN_NAME,
+    Frame,
+    Origin,
+    relabel,
+    unknown,
+)
 from .settings_options import Options
 from .settings_reach import START, reaching
 
@@ -27,12 +39,6 @@ MOST = 12
 DEPTH = 32
 CALLERS = 8
 
-DEFAULT, OPTION, FIELD, CONFIG = "default", "option", "field", "config"
-"""A parameter default, a command-line option's default, a field of a configuration class, an entry of a configuration
-file: replaceable values."""
-REPLACEABLE = (DEFAULT, OPTION, FIELD, CONFIG)
-
-UNKNOWN_NAME = "unknown"
 FILES = (
     "load",
     "safe_load",
@@ -47,53 +53,6 @@ FILES = (
     "DotMap",
 )
 """Last names of calls whose result can be the entries of a configuration file (see `settings_configs`)."""
-
-
-class Frame:
-    """Where an expression is evaluated: a function, and the call that entered it (None: from anywhere)."""
-
-    __slots__ = ("call", "function", "outer")
-
-    def __init__(self, function: Function, call: Expr | None = None, outer: Frame | None = None) -> None:
-        self.function = function
-        self.call = call
-        self.outer = outer
-
-    @property
-    def module(self) -> Module:
-        return self.function.module
-
-    def key(self) -> tuple[int, ...]:
-        out: list[int] = []
-        at: Frame | None = self
-        while at is not None:
-            out += (id(at.function), id(at.call))
-            at = at.outer
-        return tuple(out)
-
-    def depth(self) -> int:
-        return 1 + (self.outer.depth() if self.outer else 0)
-
-
-class Origin:
-    """One end: an expression, where it stands, and what kind of replaceable value it is ("" for a plain one)."""
-
-    __slots__ = ("e", "frame", "via")
-
-    def __init__(self, e: Expr, frame: Frame, via: str = "") -> None:
-        self.e = e
-        self.frame = frame
-        self.via = via
-
-    @property
-    def known(self) -> bool:
-        return bool(self.e[0] != UNKNOWN_NAME)
-
-    def key(self) -> tuple[str, int, str]:
-        return (self.frame.module.path, self.e[1], self.e[0])
-
-    def __repr__(self) -> str:
-        return f"<{self.e[0]} at {self.frame.module.path}:{self.e[1] >> 44} {self.via}>"
 
 
 class Origins:
@@ -593,17 +552,11 @@ def is_self(e: Expr, f: Function) -> bool:
     return bool(e[0] == "name" and f.is_method and f.params and f.params[0][0] == e[2])
 
 
-def unknown(e: Expr | None, frame: Frame) -> Origin:
-    return Origin((UNKNOWN_NAME, e[1] if e else frame.function.pos), frame)
-
-
-def relabel(o: Origin, via: str, place: Expr | None = None) -> Origin:
-    """The same end reached through something that can be replaced; an inner label stays."""
-    return o if o.via or not o.known else Origin(o.e, o.frame, via)
-
-
 def _same(a: Expr, b: Expr) -> bool:
     return a[0] == b[0] == "attr" and a[3] == b[3] and a[2][0] == b[2][0] == "name" and bool(a[2][2] == b[2][2])
 
 
-__all__ = ["DEFAULT", "FIELD", "OPTION", "Frame", "Origin", "Origins", "annotated_class", "calls_in", "unknown"]
+__all__ = [
+    "CONFIG", "DEFAULT", "FIELD", "OPTION", "REPLACEABLE", "UNKNOWN_NAME", "Frame", "Origin", "Origins",
+    "annotated_class", "calls_in", "functions_naming", "functions_on", "is_self", "unknown",
+]  # fmt: skip

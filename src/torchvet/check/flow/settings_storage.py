@@ -20,7 +20,7 @@ PARSED = ("json.load", "json.loads", "yaml.safe_load", "builtins.list", "builtin
 
 
 class Held:
-    """`self.<attribute>` of a dataset, assigned at `pos` of `function`, and the loader whose workers read it at `use`."""
+    """`self.<attribute>` of a dataset and the loader whose workers read it. `use`: the other place that matters."""
 
     __slots__ = ("attribute", "function", "loader", "pos", "use", "use_function", "workers")
 
@@ -56,6 +56,8 @@ class Storage:
             if not workers or max(workers) < READERS:
                 continue
             for cls in self.settings.handles.dataset_classes(loader):
+                if self.program.method(cls, "__getitem__") is None:
+                    continue
                 inside = self.inside(cls)
                 for name, values in self.settings.handles.attributes(cls).items():
                     if len(values) != 1 or values[0][1] in inside:
@@ -71,9 +73,10 @@ class Storage:
         """`self.name[i]` with an index that is not a constant."""
         for f in inside:
             for x in self.program.expressions(f):
-                if x[0] == "sub" and x[2][0] == "attr" and x[2][3] == name and is_self(x[2][2], f):
-                    if x[3][0] not in ("const", "slice"):
-                        return x, f
+                if x[0] != "sub" or x[2][0] != "attr" or x[2][3] != name or x[3][0] in ("const", "slice"):
+                    continue
+                if is_self(x[2][2], f):
+                    return x, f
         return None
 
     def objects(self, e: Expr, frame: Frame) -> bool:
@@ -113,15 +116,29 @@ class Storage:
         """Items that are views of one tensor, sent by workers as they are: the whole tensor goes with each of them."""
         out: dict[tuple[str, int], Held] = {}
         for loader in self.settings.loaders():
-            if not self.settings.in_workers.surely(loader) or not self.sends_items(loader):
+            if not loader.argument("collate_fn") and not loader.argument("batch_size"):
                 continue
-            for cls in self.settings.handles.dataset_classes(loader):
+            classes = [c for c in self.settings.handles.dataset_classes(loader) if self.may_view(c)]
+            if not classes or not self.settings.in_workers.surely(loader) or not self.sends_items(loader):
+                continue
+            for cls in classes:
                 for f in self.inside(cls)[:1]:
                     for x, name in self.viewed(f):
                         made = self.tensor(cls, name, f)
                         if made is not None:
                             out.setdefault((f.module.path, x[1]), Held(name, x[1], f, loader, *made))
         return self.shown(out)
+
+    def may_view(self, cls: Class) -> bool:
+        """Can item access return a part of an attribute, by its text, and can the class make a tensor?"""
+        f = self.program.method(cls, "__getitem__")
+        if f is None or not any("return" in x or "self." in x for x in self.text(f) if "[" in x):
+            return False
+        init = self.program.method(cls, "__init__")
+        return init is not None and any("torch." in x or "tensor" in x for x in self.text(init))
+
+    def text(self, f: Function) -> list[str]:
+        return self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
 
     def viewed(self, f: Function) -> list[tuple[Expr, str]]:
         """(expression, attribute) of the parts `self.x[i]`, `self.x[i:j]` of what item access returns."""
@@ -133,9 +150,10 @@ class Storage:
             for part in parts:
                 for o in self.settings.origins.of(part, Frame(f)):
                     e = o.e
-                    if o.frame.function is f and e[0] == "sub" and e[2][0] == "attr" and is_self(e[2][2], f):
-                        if self.is_plain(e[3], f):
-                            out.append((e, e[2][3]))
+                    if o.frame.function is not f or e[0] != "sub" or e[2][0] != "attr":
+                        continue
+                    if is_self(e[2][2], f) and self.is_plain(e[3], f):
+                        out.append((e, e[2][3]))
         return out
 
     def is_plain(self, index: Expr, f: Function) -> bool:
@@ -144,7 +162,7 @@ class Storage:
             return len(f.params) > 1 and index[2] == f.params[1][0]
         if index[0] == "tuple":
             return bool(index[2]) and all(self.is_plain(x, f) or x[0] == "const" for x in index[2])
-        return index[0] == "slice"
+        return bool(index[0] == "slice")
 
     def tensor(self, cls: Class, name: str, f: Function) -> tuple[Expr, Function] | None:
         """Where the attribute is made, if it is one tensor on every way."""
@@ -162,7 +180,7 @@ class Storage:
         return name in knowledge.loader("tensor_makers")
 
     def sends_items(self, loader: Loader) -> bool:
-        """Do the items leave the worker as they are: without a batch, or with a collate function that copies nothing?"""
+        """Do the items leave the worker as they are: no batch is made, or the collate function copies nothing?"""
         sizes = loader.values("batch_size") if loader.argument("batch_size") else []
         found = loader.argument("collate_fn")
         if found is None:

@@ -247,8 +247,8 @@ class Processes:
         return list(out.values())
 
     def uses_current(self, texts: list[str]) -> bool:
-        """Does a line use the current GPU: by naming no number (`.cuda()`, `"cuda"`), or because the call knows no other
-        (a barrier, pinned memory, a stream)? A program that names its GPU everywhere needs no current one."""
+        """Does a line use the current GPU: by naming no number (`.cuda()`, `"cuda"`), or because the call knows no
+        other (pinned memory, a stream)? A program that names its GPU everywhere needs no current one."""
         words = knowledge.loader("current_device_words")
         return any(w in t for t in texts for w in words)
 

@@ -48,8 +48,7 @@ class Program:
         self._walked = frozenset(self.files)
         self.modules: dict[str, Module] = {}
         self.loaded_on_demand: set[str] = set()
-        self.consulted: set[str] = set()
-        """Files and folders besides Python's that the answer depends on, there or not."""
+        self.consulted: set[str] = set()  # other files that the answer depends on, there or not
         self.crashes: list[tuple[str, str]] = []
         self.given_up: list[tuple[str, str]] = []
         self._read = read

@@ -27,6 +27,15 @@ SEVERAL_RANKS = (
 LOADING = ("oader", "ampler", "Training", "Config", "by_node", "TfmdDL")
 """Parts of the names of all loaders, samplers, and of what hands settings to them."""
 
+NEEDS = {
+    "settings.life.respawned": ("epoch",),
+    "settings.life.waits": ("collate", "batch_size=None"),
+    "settings.demand.over": ("torch.zeros", "torch.ones", "torch.empty", "torch.rand", "TensorDataset", "ToTensor"),
+    "settings.storage.lists": ("__getitem__",),
+    "settings.storage.views": ("collate_fn", "batch_size=None"),
+}
+"""Words without which a question about loaders has no answer."""
+
 EAGER = ("Adagrad",)
 """Optimizers that make their state at once: the order matters on one GPU too."""
 
@@ -64,7 +73,7 @@ class Project:
         if flow == "wrapping":
             return self.has_ranks() or self.names(EAGER)
         if flow == "settings":
-            return self.names(LOADING)
+            return self.names(LOADING) and (question not in NEEDS or self.names(NEEDS[question]))
         return flow != "unsharded" or (self.names(LOADING) and self.has_ranks())
 
     def has_ranks(self) -> bool:
