@@ -105,7 +105,7 @@ def test_bytes_of_an_item(tmp_path, source, expected):
 def test_largest_limit_counts(tmp_path):
     (tmp_path / "run.sh").write_text("docker run --shm-size=1m img\n", "utf-8")
     source = HEAD + ITEM.format("torch.zeros(1024)") + "DataLoader(D(), batch_size=256, num_workers=2)\n"
-    (over,) = settings_of(tmp_path, train=source).demand.over()
+    (over,) = settings_of(tmp_path, train=source).over_shared_memory()
     assert (over.need, over.shm.size, over.shm.module.path) == (6 * (1 << 20), 1 << 20, "run.sh")
     (tmp_path / "compose.yaml").write_text("services:\n  t:\n    shm_size: 8m\n", "utf-8")
-    assert settings_of(tmp_path, train=source).demand.over() == []
+    assert settings_of(tmp_path, train=source).over_shared_memory() == []

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from ..program.model import Block, Class, Expr, Function, Module, Stmt
     from ..program.program import Program
     from .settings_conflicts import Conflicts
-    from .settings_demand import Demand
+    from .settings_demand import Demand, Over
     from .settings_handles import Handles
-    from .settings_life import Life
     from .settings_samplers import Samplers
     from .settings_storage import Storage
     from .settings_use import Use
-    from .settings_workers import Workers
+    from .settings_workers import Life, Workers
 
 __all__ = [
     "CONFIG",
@@ -51,6 +50,9 @@ STEMS = ("oader", "ampler", "Training", "Config", "by_node")
 
 INDIRECT = ("settings_classes", "loader_factories")
 """Tables of what hands settings on to a DataLoader that is made elsewhere."""
+
+DEPLOYMENT = ("", "docker", "deploy", "deployment", "k8s", "kubernetes", "scripts", ".devcontainer")
+"""Folders of a project in which Compose files, Kubernetes manifests and scripts that start containers lie."""
 
 PLAIN = ("print", "len", "range", "zip", "enumerate", "to", "cuda", "size", "item", "append", "format", "zero_grad")
 """Calls that lead to no backward."""
@@ -162,7 +164,7 @@ PARTS = {
     "in_workers": ("settings_workers", "Workers"),
     "use": ("settings_use", "Use"),
     "conflicts": ("settings_conflicts", "Conflicts"),
-    "life": ("settings_life", "Life"),
+    "life": ("settings_workers", "Life"),
     "storage": ("settings_storage", "Storage"),
     "demand": ("settings_demand", "Demand"),
 }
@@ -404,6 +406,11 @@ class Settings:
         limit = self.options.max_workers
         return self.places("num_workers", lambda v: v.is_number and v.value > limit)
 
+    def over_shared_memory(self) -> list[Over]:
+        """Loaders that need more shared memory than the project's deployment files give."""
+        with_files = [x for x in self.loaders() if deployment_files(self.program, x.module.path)]
+        return self.demand.over(with_files) if with_files else []
+
     def places(self, name: str, wanted: Callable[[Value], bool]) -> list[Place]:
         """Where the values of a parameter are set, over all loaders, in the order of the files. A place in a module
         that is not itself under check counts as set at the loader."""
@@ -478,6 +485,19 @@ class Settings:
                         if self.trains(self.program.body(f), f, depth + 1, seen, names):
                             return True
         return False
+
+
+def deployment_files(program: Program, path: str) -> list[str]:
+    """YAML files and shell scripts in those folders of the project that a Python file belongs to."""
+    folder = path.rpartition("/")[0]
+    top = program.project_root(folder)
+    out = []
+    for below in DEPLOYMENT:
+        at = "/".join(x for x in (folder if top is None else top, below) if x)
+        if not below or below in program.entries(folder if top is None else top):
+            program.consulted.add(at or ".")
+            out += [f"{at}/{n}" if at else n for n in program.entries(at) if n.endswith((".yaml", ".yml", ".sh"))]
+    return sorted(out)
 
 
 def may_make(line: str, names: set[str]) -> bool:

@@ -39,11 +39,11 @@ class Demand:
         self.settings = settings
         self.program = settings.program
 
-    def over(self) -> list[Over]:
-        """Loaders whose batches do not fit into the largest shared memory that the project's deployment files set."""
+    def over(self, loaders: list[Loader]) -> list[Over]:
+        """Those whose batches do not fit into the largest shared memory that their deployment files set."""
         out = []
         deployment = None
-        for loader in self.settings.loaders():
+        for loader in loaders:
             if loader.module.path in self.program.loaded_on_demand:
                 continue
             workers = self.one(loader.workers())

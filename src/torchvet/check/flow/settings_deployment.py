@@ -6,9 +6,8 @@ Read only for a loader whose demand is known. Compose and Kubernetes count bytes
 
 from __future__ import annotations
 
-import os
-
 from ..program.model import Module, pack
+from .settings import deployment_files
 from .settings_yaml import documents
 
 TYPE_CHECKING = False
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from ..program.program import Program
     from .settings_yaml import Node
 
-FOLDERS = ("", "docker", "deploy", "deployment", "k8s", "kubernetes", "scripts", ".devcontainer")
-"""Folders of a project in which such files lie."""
 MOST_FILES = 60
 ENGINES = ("docker", "podman", "nerdctl")
 UNLIMITED = 1 << 62
@@ -46,26 +43,11 @@ class Deployment:
 
     def of(self, path: str) -> list[Shm]:
         """The settings of the project that a Python file belongs to."""
-        folder = path.rpartition("/")[0]
-        root = self.program.project_root(folder)
-        top = folder if root is None else root
-        if top not in self._projects:
-            self._projects[top] = [x for p in self.files(top) for x in self.read(p)]
-        return self._projects[top]
-
-    def files(self, top: str) -> Iterator[str]:
-        count = 0
-        for folder in FOLDERS:
-            below = "/".join(x for x in (top, folder) if x)
-            self.program.consulted.add(below or ".")
-            try:
-                names = sorted(os.listdir(os.path.join(self.program.root, below)))
-            except OSError:
-                continue
-            for name in names:
-                if name.endswith((".yaml", ".yml", ".sh", ".bash")) and count < MOST_FILES:
-                    count += 1
-                    yield f"{below}/{name}" if below else name
+        files = deployment_files(self.program, path)[:MOST_FILES]
+        key = files[0] if files else ""
+        if key not in self._projects:
+            self._projects[key] = [x for p in files for x in self.read(p)]
+        return self._projects[key]
 
     def read(self, path: str) -> list[Shm]:
         self.program.consulted.add(path)

@@ -37,7 +37,7 @@ INDEX = {
     'view-ships-storage': ('TV213', (), ('settings.storage.views', '', ())),
     'sampler-and-shuffle': ('TV214', (), ('settings.conflicts.exclusive', '', ())),
     'loader-can-wait-forever': ('TV215', (), ('settings.life.waits', '', ())),
-    'shared-memory-demand': ('TV216', (), ('settings.demand.over', '', ())),
+    'shared-memory-demand': ('TV216', (), ('settings.over_shared_memory', '', ())),
     'persistent-without-workers': ('TV217', (), ('settings.conflicts.needs_workers', '', ())),
     'wrapped-before-device': ('TV301', (), ('wrapping.early', '', ())),
     'optimizer-before-sharding': ('TV302', (), ('wrapping.stale_optimizers', '', ())),

@@ -30,7 +30,14 @@ LOADING = ("oader", "ampler", "Training", "Config", "by_node", "TfmdDL")
 NEEDS = {
     "settings.life.respawned": ("epoch",),
     "settings.life.waits": ("collate", "batch_size=None"),
-    "settings.demand.over": ("torch.zeros", "torch.ones", "torch.empty", "torch.rand", "TensorDataset", "ToTensor"),
+    "settings.over_shared_memory": (
+        "torch.zeros",
+        "torch.ones",
+        "torch.empty",
+        "torch.rand",
+        "TensorDataset",
+        "ToTensor",
+    ),
     "settings.storage.lists": ("__getitem__",),
     "settings.storage.views": ("collate_fn", "batch_size=None"),
 }

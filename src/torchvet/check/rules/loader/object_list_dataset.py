@@ -41,8 +41,6 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
             ),
             notes=[
                 note_at(project, held.use_function.module, held.use[1], Text("read here", "在此读取")),
-                note_at(
-                    project, loader.module, loader.pos, Text("by its workers", "由它的 worker 读取")
-                ),
+                note_at(project, loader.module, loader.pos, Text("by its workers", "由它的 worker 读取")),
             ],
         )

@@ -20,7 +20,7 @@ RULE = Rule(
 )
 
 
-@RULE.asking("settings.demand.over")
+@RULE.asking("settings.over_shared_memory")
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for found in answers:
         loader, shm = found.loader, found.shm
