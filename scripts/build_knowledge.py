@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "torchvet" / "knowledge"
-NOT_APIS = {"aliases", "graphs", "loaders", "files", "tensors", "kinds"}
+NOT_APIS = {"aliases", "graphs", "loaders", "files", "tensors", "processes", "kinds"}
 FIELDS = {
     "name", "kind", "family", "blocking", "group_arg", "group_pos", "result", "when", "aliases", "since", "until",
     "deprecated", "inferred", "notes", "source",
@@ -156,6 +156,8 @@ def modules() -> dict[str, str]:
         + f"TABLES = {literal(graphs)}\n",
         "_loaders.py": HEAD.format(about="Data loading.") + f"TABLES = {literal(loaders)}\n",
         "_tensors.py": HEAD.format(about="Shapes that follow from content.") + f"TABLES = {literal(read('tensors'))}\n",
+        "_processes.py": HEAD.format(about="Processes that ranks start, and work that takes long.")
+        + f"TABLES = {literal(read('processes'))}\n",
         "_files.py": HEAD.format(about="Files that ranks share.") + f"TABLES = {literal(read('files'))}\n",
     }
     return out

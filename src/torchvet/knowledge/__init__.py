@@ -24,6 +24,7 @@ Files that ranks share:
 
     files("writes")                         a table of files.toml as dict
     tensors("ragged")                       a table of tensors.toml as dict
+    processes("starts")                     a table of processes.toml as dict
 
 A `Row` says `inferred` when nobody has read it in the source: such a row raises no error by itself.
 Names are canonical when they are the `name` of a row or what `canonical` gives; every table here uses canonical names.
@@ -226,5 +227,12 @@ def files(table: str) -> dict[str, Any]:
 def tensors(table: str) -> dict[str, Any]:
     """A table of tensors.toml. Unknown tables raise KeyError."""
     from ._tensors import TABLES
+
+    return TABLES[table]  # type: ignore[return-value]
+
+
+def processes(table: str) -> dict[str, Any]:
+    """A table of processes.toml. Unknown tables raise KeyError."""
+    from ._processes import TABLES
 
     return TABLES[table]  # type: ignore[return-value]

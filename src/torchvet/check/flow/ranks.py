@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     from ..program.program import Program
     from .ranks_evaluation import Alone
     from .ranks_forward import Partial
+    from .ranks_patience import Long
+    from .ranks_processes import Forked, Teardown
     from .ranks_races import Race
     from .ranks_saves import Save, Stranded
+    from .ranks_sends import Unmatched
     from .ranks_shapes import Ragged
+    from .ranks_suspects import Page
     from .ranks_threads import Concurrent
 
 CALLER_LEVELS = 2
@@ -91,18 +95,24 @@ class Ranks:
 
     def alone(self) -> list[Alone]:
         """Samplers that share the data among all ranks where only rank 0 runs."""
+        if not any("ampler(" in page.text for page in self.pages()):
+            return []
         from .ranks_evaluation import Evaluations
 
         return Evaluations(self.machine).found()
 
     def concurrent(self) -> list[Concurrent]:
         """Collectives on two threads over the same group."""
+        if not self.mentions("Thread", "Timer", "submit"):
+            return []
         from .ranks_threads import Threads
 
         return Threads(self.machine).found()
 
     def shared_saves(self) -> list[Save]:
         """Checkpoints that every rank writes to the same path."""
+        if not any(".module.state_dict()" in page.text for page in self.pages()):
+            return []
         from .ranks_saves import Saves
 
         return Saves(self.machine).shared()
@@ -112,6 +122,49 @@ class Ranks:
         from .ranks_saves import Saves
 
         return Saves(self.machine).stranded()
+
+    def unmatched(self) -> list[Unmatched]:
+        """Sends and receives without a partner, asynchronous calls that nothing waits for."""
+        if not self.mentions("async_op", "send", "recv", "isend", "irecv", "send_object_list", "recv_object_list"):
+            return []
+        from .ranks_saves import Saves
+        from .ranks_sends import Sends
+
+        return Sends(self.machine, Saves(self.machine)).found()
+
+    def forked(self) -> list[Forked]:
+        """Processes forked behind the first use of CUDA or of a process group, which the child uses too."""
+        if not self.mentions("Process", "Pool", "ProcessPoolExecutor"):
+            return []
+        from .ranks_processes import Processes
+
+        return Processes(self.machine).forked()
+
+    def teardowns(self) -> list[Teardown]:
+        """Process groups that some ranks take down while others still use them."""
+        if not self.mentions("destroy_process_group"):
+            return []
+        from .ranks_processes import Processes
+
+        return Processes(self.machine).teardowns()
+
+    def long_work(self) -> list[Long]:
+        """Work of the first rank that can take longer than the others wait."""
+        if not (self.mentions("timedelta") and self.mentions("init_process_group")) and not any(
+            w in page.text for page in self.pages() for w in ("first(", "download", "tokeni")
+        ):
+            return []
+        from .ranks_patience import Patience
+
+        return Patience(self.machine).found()
+
+    def mentions(self, *words: str) -> bool:
+        """Whether one of the words stands in a file that is parsed."""
+        return any(not page.tokens.isdisjoint(words) for page in self.pages())
+
+    def pages(self) -> list[Page]:
+        self.suspects.find()
+        return list(self.suspects.pages.values())
 
     def confirmed(self, function: Function) -> list[Divergence]:
         """The divergences of a function that its callers do not make up for."""
