@@ -142,7 +142,10 @@ class Ranks:
 
     def teardowns(self) -> list[Teardown]:
         """Process groups that some ranks take down while others still use them."""
-        if not self.mentions("destroy_process_group"):
+        from .ranks_guarded import conditional
+
+        word = "destroy_process_group("
+        if not any(word in page.text and conditional(page.text, word) for page in self.pages()):
             return []
         from .ranks_processes import Processes
 

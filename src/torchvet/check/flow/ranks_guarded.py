@@ -85,3 +85,19 @@ def holding(page: Page, words: tuple[str, ...]) -> list[Function]:
             found[id(f)] = f
             i = page.text.find(word, i + len(word))
     return sorted(found.values(), key=lambda f: f.pos)
+
+
+def conditional(text: str, word: str) -> bool:
+    """Whether a word stands deeper in its function than at the level of its statements, anywhere in a text."""
+    at = text.find(word)
+    while at >= 0:
+        start = text.rfind("\n", 0, at) + 1
+        indent = len(text[start:at]) - len(text[start:at].lstrip())
+        for line in reversed(text[max(0, start - 4000) : start].split("\n")):
+            left = line.lstrip()
+            if left and len(line) - len(left) < indent:
+                if not left.startswith(("def ", "async def ", "if __name__", ")", "]")):
+                    return True
+                break
+        at = text.find(word, at + 1)
+    return False

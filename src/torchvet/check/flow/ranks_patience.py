@@ -16,6 +16,7 @@ from .ranks_guarded import LEADS, Guarded, holding, side
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from ..program.model import Block, Expr, Function, Module
     from ..program.names import Scope
@@ -52,7 +53,10 @@ class Patience:
         self.machine = machine
         self.program = machine.program
         self.suspects = machine.suspects
-        self.table = knowledge.processes("long_work")
+
+    @property
+    def table(self) -> dict[str, Any]:
+        return knowledge.processes("long_work")
 
     def found(self) -> list[Long]:
         self.suspects.find()
