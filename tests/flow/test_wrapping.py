@@ -241,3 +241,89 @@ def test_unset_devices(tmp_path, source, found):
 )
 def test_global_ranks(tmp_path, source, found):
     assert len(processes(tmp_path, source).global_ranks()) == found
+
+
+LATE = {
+    "unfrozen": (
+        "def main(rank):\n    net = Net().to(rank)\n    net.requires_grad_(False)\n    ddp = DDP(net, device_ids=[rank])\n"
+        "    ddp.requires_grad_(True)\n",
+        ["unfrozen"],
+    ),
+    "unfrozen by a helper": (
+        "def switch(model, on):\n    for name, p in model.named_parameters():\n        p.requires_grad = on\n\n"
+        "def main(rank):\n    net = Net().to(rank)\n    switch(net, False)\n    ddp = DDP(net, device_ids=[rank])\n"
+        "    switch(ddp.module, True)\n",
+        ["unfrozen"],
+    ),
+    "another part was frozen": (
+        "def main(rank):\n    net = Net().to(rank)\n    net.a.requires_grad_(False)\n    ddp = DDP(net, device_ids=[rank])\n"
+        "    ddp.module.b.requires_grad_(True)\n",
+        [],
+    ),
+    "a part frozen": (
+        "def main(rank):\n    ddp = DDP(Net().to(rank), device_ids=[rank])\n    for p in ddp.module.layer.parameters():\n"
+        "        p.requires_grad_(False)\n",
+        ["frozen"],
+    ),
+    "frozen, unused ones are searched": (
+        "def main(rank):\n    ddp = DDP(Net().to(rank), device_ids=[rank], find_unused_parameters=True)\n"
+        "    ddp.module.layer.requires_grad_(False)\n",
+        [],
+    ),
+    "all frozen": (
+        "def main(rank):\n    ddp = DDP(Net().to(rank), device_ids=[rank])\n    ddp.requires_grad_(False)\n",
+        [],
+    ),
+    "on and off": (
+        "def main(rank, xs):\n    ddp = DDP(Net().to(rank), device_ids=[rank])\n    for x in xs:\n"
+        "        ddp.module.layer.requires_grad_(False)\n        ddp.module.layer.requires_grad_(True)\n",
+        [],
+    ),
+    "value not known": (
+        "def main(rank, on):\n    ddp = DDP(Net().to(rank), device_ids=[rank])\n    ddp.module.layer.requires_grad_(on)\n",
+        [],
+    ),
+    "a new layer": (
+        "def main(rank):\n    ddp = DDP(Net().to(rank), device_ids=[rank])\n    ddp.module.layer = nn.Linear(2, 3)\n",
+        ["new"],
+    ),
+    "a new layer before": (
+        "def main(rank):\n    net = Net()\n    net.layer = nn.Linear(2, 3)\n    ddp = DDP(net.to(rank), device_ids=[rank])\n",
+        [],
+    ),
+    "another model": (
+        "def main(rank):\n    ddp = DDP(Net().to(rank), device_ids=[rank])\n    teacher = Net()\n"
+        "    teacher.layer.requires_grad_(False)\n",
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_parameters_changed_after_wrapping(tmp_path, name):
+    source, expected = LATE[name]
+    assert [x.kind for x in wrapping_of(tmp_path, source).parameters.late()] == expected
+
+
+PARTS = "    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(2, 2)\n        self.b = nn.Linear(2, 2)\n\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "needless"),
+    [
+        ("        x = self.a(x)\n        return self.b(x)\n", True),
+        ("        h = self.a(x).relu()\n        h = h + x\n        return torch.tanh(self.b(h))\n", True),
+        ("        h = self.a(x)\n        y = self.b(x)\n        return y\n", False),
+        ("        return self.b(x)\n", False),
+        ("        return self.a(x), self.b(x)\n", False),
+        ("        h = self.a(x).detach()\n        return self.b(h)\n", False),
+        ("        if x.sum() > 0:\n            x = self.a(x)\n        return self.b(x)\n", False),
+        ("        return self.b(self.a(x)) if self.training else self.b(x)\n", False),
+    ],
+)
+def test_flag_that_finds_nothing(tmp_path, body, needless):
+    source = (
+        f"class Two(nn.Module):\n{PARTS}    def forward(self, x):\n{body}\n"
+        "def main(rank):\n    return DDP(Two().to(rank), device_ids=[rank], find_unused_parameters=True)\n"
+    )
+    assert bool(wrapping_of(tmp_path, source).parameters.needless()) is needless

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Block, Expr, Function
     from ..program.program import Program
+    from .wrapping_parameters import Parameters
 
 __all__ = ["Early", "Event", "Model", "Order", "Wrapping"]
 
@@ -75,8 +76,17 @@ class Wrapping:
         self.relevance = Relevance(program)
         self.processes = Processes(program, self.origins)
         self._traces: list[Trace] | None = None
+        self._parameters: Parameters | None = None
         self._way: list[Function] = []
         self._names: dict[str, set[str]] = {}
+
+    @property
+    def parameters(self) -> Parameters:
+        if self._parameters is None:
+            from .wrapping_parameters import Parameters
+
+            self._parameters = Parameters(self)
+        return self._parameters
 
     # ------------------------------------------------------------------------------------------------- traces
     def traces(self) -> list[Trace]:

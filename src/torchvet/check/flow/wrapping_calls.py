@@ -14,6 +14,7 @@ from .wrapping_models import (
     LOADED,
     OPTIMIZER,
     PLACED,
+    REQUIRED,
     WRAPPED,
     Event,
     Model,
@@ -106,6 +107,9 @@ class KnownCalls:
                 self.event(PLACED, m, e, f).trace = self
             return tuple(models)
         if method in knowledge.loader("module_methods"):
+            if method == "requires_grad_":
+                for m in models:
+                    self.event(REQUIRED, m, e, f)
             return tuple(models)
         if method in ("parameters", "named_parameters"):
             return (Parameters(tuple(models)),)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PLACED, WRAPPED, OPTIMIZER, CONVERTED, LOADED = "placed", "wrapped", "optimizer", "converted", "loaded"
 CLIPPED, FORWARD, BYPASSED, ESCAPED = "clipped", "forward", "bypassed", "escaped"
+REQUIRED, REPLACED = "requires_grad set", "part replaced"
 
 ALTERNATIVES = 6
 

@@ -224,7 +224,7 @@ class Processes:
             if any(w in t for t in texts for w in knowledge.loader("device_words")):
                 continue
             other = self.per_gpu(group)
-            if other is not None and (self.uses_current(texts) or self.is_open(*other)):
+            if other is not None and (self.uses_current(f, group) or self.is_open(*other)):
                 out.append(Site(call, f, *other))
         return out
 
@@ -246,11 +246,14 @@ class Processes:
                 out.setdefault((found[1].module.path, found[0][1]), Site(*found, call, f))
         return list(out.values())
 
-    def uses_current(self, texts: list[str]) -> bool:
-        """Does a line use the current GPU: by naming no number (`.cuda()`, `"cuda"`), or because the call knows no
-        other (pinned memory, a stream)? A program that names its GPU everywhere needs no current one."""
+    def uses_current(self, f: Function, group: list[Module]) -> bool:
+        """Does a line of the program's own folder use the current GPU: by naming no number (`.cuda()`, `"cuda"`), or
+        because the call knows no other (pinned memory, a stream)? A program that names its GPU everywhere needs none;
+        what a library could do is not what the program does."""
         words = knowledge.loader("current_device_words")
-        return any(w in t for t in texts for w in words)
+        folder = f.module.path.rpartition("/")[0]
+        near = [m for m in group if not folder or m.path.startswith(folder + "/")]
+        return any(w in (self.program.text(m.path) or "") for m in near for w in words)
 
     def is_open(self, wrap: Expr, f: Function) -> bool:
         """Does the wrapped model come from outside of all that can be seen?"""

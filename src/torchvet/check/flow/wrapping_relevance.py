@@ -80,6 +80,7 @@ class Relevance:
             self._words = (
                 *(f".{m}(" for m in methods),
                 "optim",
+                ".requires_grad",
                 "clip_grad",
                 "arallel",
                 "FSDP",

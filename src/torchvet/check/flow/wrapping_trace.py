@@ -10,6 +10,8 @@ from .wrapping_calls import KnownCalls
 from .wrapping_device import device_kind
 from .wrapping_models import (
     ESCAPED,
+    REPLACED,
+    REQUIRED,
     Instance,
     Model,
     Parameters,
@@ -115,7 +117,12 @@ class Trace(KnownCalls):
         elif kind in ("for", "while"):
             over = self.value(s[3] if kind == "for" else s[2], env, f)
             if kind == "for":
-                self.bind(s[2], elements(over), env, f)
+                parameters = parameters_in(over)
+                if parameters:  # `for p in model.parameters()`, `for name, p in model.named_parameters()`
+                    last = s[2][2][-1] if s[2][0] in ("tuple", "list") and s[2][2] else s[2]
+                    self.bind(last, (Parameters(tuple(parameters)),), env, f)
+                else:
+                    self.bind(s[2], elements(over), env, f)
             body, other = (s[4], s[5]) if kind == "for" else (s[3], s[4])
             before = self._path
             self.block(body, env, f, returned)
@@ -198,7 +205,12 @@ class Trace(KnownCalls):
             for owner in self.value(t[2], env, f):
                 if isinstance(owner, Instance):
                     owner.attributes[t[3]] = value
+                elif isinstance(owner, Parameters) and t[3] == "requires_grad":
+                    for m in owner.models:
+                        self.event(REQUIRED, m, t, f)
                 elif isinstance(owner, Model):
+                    if any(isinstance(v, Model) and v.known and v.inner is None for v in value):
+                        self.event(REPLACED, owner, t, f)
                     for v in value:
                         if isinstance(v, Model) and v is not owner:
                             if v.parent is None:
@@ -315,6 +327,9 @@ class Trace(KnownCalls):
         method = callee[3] if callee[0] == "attr" else ""
         receiver = self.value(callee[2], env, f) if method else ()
         models = [m for m in receiver if isinstance(m, Model)]
+        if method == "requires_grad_" and not models:
+            for m in parameters_in(receiver):
+                self.event(REQUIRED, m, e, f)
         if models:
             known = self.method_of_model(e, method, models, env, f)
             if known is not None:

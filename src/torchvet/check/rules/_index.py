@@ -47,6 +47,8 @@ INDEX = {
     'wrapper-bypassed': ('TV306', (), ('wrapping.bypasses', '', ())),
     'sync-batchnorm-too-late': ('TV307', (), ('wrapping.late_conversions', '', ())),
     'clip-grad-on-shards': ('TV308', (), ('wrapping.shard_clips', '', ())),
+    'unused-parameters-flag': ('TV309', (), ('wrapping.parameters.needless', '', ())),
+    'compiled-or-frozen-after-wrap': ('TV310', (), ('wrapping.parameters.late', '', ())),
     'global-rank-as-device': ('TV311', (), ('wrapping.processes.global_ranks', '', ())),
     'state-prefix-mismatch': ('TV312', (), ('wrapping.stripped_states', '', ())),
     'collective-on-first-gpu': ('TV313', (), ('wrapping.processes.on_first_gpu', '', ())),

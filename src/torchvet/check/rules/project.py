@@ -40,8 +40,10 @@ NEEDS = {
     ),
     "settings.storage.lists": ("__getitem__",),
     "settings.storage.views": ("collate_fn", "batch_size=None"),
+    "wrapping.parameters.late": (".requires_grad", ".module."),
+    "wrapping.parameters.needless": ("find_unused_parameters",),
 }
-"""Words without which a question about loaders has no answer."""
+"""Words without which a question about loaders or wrapping has no answer."""
 
 EAGER = ("Adagrad",)
 """Optimizers that make their state at once: the order matters on one GPU too."""
@@ -78,7 +80,7 @@ class Project:
         if flow == "ranks":
             return self.has_ranks()
         if flow == "wrapping":
-            return self.has_ranks() or self.names(EAGER)
+            return (self.has_ranks() or self.names(EAGER)) and (question not in NEEDS or self.names(NEEDS[question]))
         if flow == "settings":
             return self.names(LOADING) and (question not in NEEDS or self.names(NEEDS[question]))
         return flow != "unsharded" or (self.names(LOADING) and self.has_ranks())
