@@ -267,7 +267,7 @@ class Keeping(Evaluations):
         """Module code, a constructor, or a test that its framework calls."""
         if f.name in ("__init__", "<module>"):
             return True
-        return f.name.startswith("test_") and is_test_file(f.module.path.rpartition("/")[2])
+        return f.name.startswith("test_") and f.module.is_test
 
     def find_repeated(self, graph: Graph) -> bool:
         f = graph.function
@@ -322,10 +322,6 @@ class Keeping(Evaluations):
         if '"' in text and "'" in name:
             name = name.replace("'", '"')
         return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
-
-
-def is_test_file(name: str) -> bool:
-    return name.startswith("test_") or name.endswith("_test.py")
 
 
 def is_plain(value: Node) -> bool:

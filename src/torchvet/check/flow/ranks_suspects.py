@@ -61,6 +61,7 @@ COMMUNICATES = compile(
     r"dist|comm|accel|fabric|strateg|trainer|hvd|^xm$|group|engine|metric|self|util|mpu|parallel|^pl$|model|optim|state"
 )
 """Objects on which a plain word such as `gather` can be a collective."""
+DECIDING_LINE = compile(r"(?:if|while|for|with|assert)\b[^\n]*:")
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
 RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
@@ -204,10 +205,19 @@ class Suspects:
         out = []
         for page in list(self.pages.values()):
             near = dirname(page.module.path) in self.wrapping
+            # a test sets up and tears down through helpers: only what it runs itself is a finding
+            testing = page.module.is_test
             for f in (*page.functions, page.main):
-                if id(f) in self._ranked and (id(f) in self._hot or near):
+                if id(f) in self._ranked and (id(f) in self._hot or near) and (not testing or self.direct(f)):
                     out.append(f)
         return out
+
+    def direct(self, f: Function) -> bool:
+        """Whether the text of a function itself names a collective, and a rank on a line that decides."""
+        text = self.text_of(f)
+        return not words_of(text).isdisjoint(self.steps) and any(
+            not words_of(line).isdisjoint(self.words) for line in DECIDING_LINE.findall(text)
+        )
 
     def find(self) -> None:
         if self._found:

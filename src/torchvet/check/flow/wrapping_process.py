@@ -53,7 +53,8 @@ class Processes:
         lasts = {n.rpartition(".")[2] for n in names}
         for module in list(self.program.modules.values()) if modules is None else modules:
             text = self.program.text(module.path) or ""
-            if modules is None and (module.path in self.program.loaded_on_demand or is_test(module.path)):
+            # a test starts its processes on one machine, on its own terms
+            if modules is None and (module.path in self.program.loaded_on_demand or module.is_test):
                 continue
             here = {n for n in lasts if n in text}
             if not here:
@@ -315,12 +316,6 @@ INIT = {"torch.distributed.init_process_group"}
 LOAD = {"torch.load"}
 OTHER_LOADS = ("torch import ", "import torch as ", "serialization")
 """Where one of these stands, torch.load may be written in another way; `load(` alone stands in every third file."""
-
-
-def is_test(path: str) -> bool:
-    """A test starts its processes on one machine, on its own terms."""
-    name = path.rpartition("/")[2]
-    return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
 
 
 def environment_of(e: Expr) -> str:

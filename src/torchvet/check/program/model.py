@@ -201,6 +201,12 @@ class Module:
         self.stars: list[tuple[str, int]] = []
         self._bind(block)
 
+    @property
+    def is_test(self) -> bool:
+        """Whether pytest collects tests from the file, by its name."""
+        name = self.path.rpartition("/")[2]
+        return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+
     def _bind(self, block: Block) -> None:
         for s in block:
             kind = s[0]
