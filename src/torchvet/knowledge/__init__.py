@@ -185,11 +185,16 @@ def name_patterns(kind: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern), confidence) for k, pattern, confidence in PATTERNS if k == kind)
 
 
+_words: dict[str, tuple[str, str]] = {}
+
+
 def identifier(name: str) -> tuple[str, str] | None:
     """(kind, confidence) that an identifier hints at. For parameters and attributes without a visible definition."""
-    from ._identifiers import WORDS
+    if not _words:
+        from ._identifiers import WORDS
 
-    return WORDS.get(name)
+        _words.update(WORDS)
+    return _words.get(name)
 
 
 def graph(table: str) -> frozenset[str]:

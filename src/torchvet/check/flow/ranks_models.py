@@ -254,10 +254,23 @@ def graph_class(v: Value) -> str:
     return str(v[1])
 
 
+REDUCING = ("reduce", "gather", "broadcast", "sync", "grad_norm", "all_rank", "any_rank")
+_reducing: dict[str, bool] = {}
+
+
+def reduces(name: str) -> bool:
+    """Whether the name of a function says that its result is the same on every rank."""
+    known = _reducing.get(name)
+    if known is None:
+        lowered = name.lower()
+        known = _reducing[name] = any(w in lowered for w in REDUCING)
+    return known
+
+
 def follows(f: Frame, callee: Value, args: list[Value], e: Expr) -> Value:
     """The result of a call that is not followed: a graph passes through it unless the call takes it off."""
     name = e[2][-1] if e[2][0] in ("name", "attr") else ""
-    if any(w in name.lower() for w in ("reduce", "gather", "broadcast", "sync", "grad_norm", "all_rank", "any_rank")):
+    if reduces(name):
         return REDUCED
     if name in knowledge.graph("remover_methods") or name in knowledge.graph("remover_builtins"):
         return UNKNOWN

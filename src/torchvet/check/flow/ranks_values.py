@@ -119,6 +119,9 @@ def op(name: str, *args: Value) -> Value:
     return limited(("op", name, *args))
 
 
+COMPOSED = frozenset(("tuple", "list", "dict", "inst", "bound", "leader", "wrapped"))
+
+
 def limited(v: Value) -> Value:
     return v if size(v, LARGEST) <= LARGEST else UNKNOWN
 
@@ -131,7 +134,10 @@ def size(v: Value, limit: int) -> int:
         n += 1
         if n > limit:
             return n
-        stack.extend(parts(x))
+        if x[0] == "op":
+            stack += x[2:]
+        elif x[0] in COMPOSED:
+            stack += parts(x)
     return n
 
 

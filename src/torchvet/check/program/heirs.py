@@ -19,9 +19,14 @@ class Heirs:
         self._aliases: set[str] | None = None
         self._bases: dict[str, set[str]] = {}
         self._above: dict[str, frozenset[str]] = {}
+        self._defining: dict[str, list[Class]] = {}
 
     def defining(self, method: str) -> list[Class]:
-        return [c for c in self.classes if method in c.methods]
+        if not self._defining:
+            for c in self.classes:
+                for name in c.methods:
+                    self._defining.setdefault(name, []).append(c)
+        return self._defining.get(method, [])
 
     def may_be(self, cls: Class, ancestor: Class) -> bool:
         """Can `ancestor` be above `cls`?"""
