@@ -56,6 +56,11 @@ class Forwards:
         self.program = machine.program
         self.suspects = machine.suspects
         self.shapes = Shapes(machine)
+        self.sharders = [
+            row.last + "("
+            for row in map(knowledge.api, sorted(knowledge.names("wraps_model")))
+            if row is not None and row.result in SHARDED
+        ] + ["FSDP("]
 
     def found(self) -> list[Partial]:
         self.suspects.find()
@@ -234,7 +239,7 @@ class Forwards:
         name = callable_name(f)
         for g in self.suspects.callers(name):
             text = self.suspects.text_of(g)
-            if not any(w in text for w in self.suspects.wraps):
+            if not any(w in text for w in self.sharders):
                 continue
             scope = self.program.scope(g)
             for call in self.program.calls(g):

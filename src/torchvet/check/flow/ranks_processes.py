@@ -7,12 +7,11 @@ is left alone.
 
 from __future__ import annotations
 
-from re import compile
-
 from ... import knowledge
 from ..program.model import calls_in, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
 from .ranks_guarded import ALL, Guarded, holding, side
+from .ranks_suspects import words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from ..program.model import Block, Expr, Function, Module
     from .ranks_machine import Machine
 
-ON_GPU = compile(r"\.cuda\(|[\"']cuda|torch\.cuda\.(?!is_available|device_count)")
-SPEAKS = compile(r"\bdist\.(?!is_|get_)\w+\(|torch\.distributed\.(?!is_|get_)\w+\(")
-STARTING = ("Process(", "Pool(", "ProcessPoolExecutor(", "os.fork(")
+ON_GPU = (".cuda(", '"cuda', "'cuda")
+STARTING = ("Process(", "Pool(", "ProcessPoolExecutor(")
 DESTROY = "destroy_process_group"
 
 
@@ -74,7 +72,7 @@ class Processes:
         self.suspects.find()
         choices = knowledge.processes("choices")["words"]
         pages = list(self.suspects.pages.values())
-        starting = [p for p in pages if any(w in p.text for w in STARTING)]
+        starting = [p for p in pages if not p.tokens.isdisjoint(w[:-1] for w in STARTING)]
         out: list[Forked] = []
         if not starting or any("set_start_method" in p.tokens for p in pages):
             return out
@@ -156,9 +154,9 @@ class Processes:
                 texts += [self.suspects.text_of(h) for h in self.program.targets(call, self.program.scope(g))[:1]]
             if any("init_process_group(" in t for t in texts):
                 continue  # a rank of its own: it is given its own devices
-            if any(ON_GPU.search(t) for t in texts):
+            if any(w in t for t in texts for w in ON_GPU):
                 found.append("CUDA")
-            if any(SPEAKS.search(t) for t in texts):
+            if any(not words_of(t).isdisjoint(self.suspects.steps) for t in texts):
                 found.append("torch.distributed")
         return found
 

@@ -35,6 +35,10 @@ WAITS = compile(
 RANKED = compile(r"rank|process_index|process_id|uuid|pid|time|temp|tmp", 2)
 """Names that make a path one of this rank alone, or of this run alone."""
 
+ASKED = compile(r"\bnot (\w+)\b(?!\s*[.(\[])|(?<![.\w])(\w+) == [\"'\d]")
+BEFORE = 500
+"""Characters before a barrier in which the test around it is looked for."""
+
 LISTINGS = ("listdir", "scandir", "getsize")
 """Reads that a program does before it decides what to delete."""
 
@@ -86,7 +90,7 @@ class Races:
         tables = ("writes", "makes", "deletes", "reads", "asks")
         self.lasts = {w.rpartition(".")[2] for t in tables for w in knowledge.files(t)} | {"open"}
         self.methods = {**knowledge.files("path_methods"), **knowledge.files("methods")}
-        self.uses = [w + "(" for w in (*self.lasts, *self.methods) if w != "replace"]
+        self.uses = {*self.lasts, *self.methods} - {"replace"}
 
     def found(self) -> list[Race]:
         self.suspects.find()
@@ -108,9 +112,10 @@ class Races:
                     if self.suspects.is_ranked(f):
                         functions[id(f)] = f
                     i = page.text.find(word + "(", i + len(word))
+            uses = [w + "(" for w in page.tokens & self.uses]
             for f in sorted(functions.values(), key=lambda f: f.pos):
                 text = self.suspects.text_of(f) if f.name != "<module>" else page.text
-                if sum(text.count(u) for u in self.uses) > 1:
+                if sum(text.count(u) for u in uses) > 1:
                     with self.program.guard(f.module):
                         out += Scan(self, f).run()
         return list({(r.module.path, r.second): r for r in out}.values())
@@ -118,13 +123,14 @@ class Races:
     def dead(self, page: Page) -> Iterator[Race]:
         """Barriers under a test that a function's name decides: `if rank != 0 and not evaluate` (or `evaluate ==
         "train"`), where `evaluate` is a function of the module. A pair that never runs makes nobody wait."""
-        names = [n for n in page.module.functions if f"not {n}" in page.text or f"{n} == " in page.text]
-        if not names:
-            return
-        found = compile(rf"\bnot ({'|'.join(names)})\b(?!\s*[.(\[])|(?<![.\w])({'|'.join(names)}) == [\"'\d]")
-        for m in found.finditer(page.text):
-            f = page.at(m.start())
-            name = m.group(1) or m.group(2)
+        asked_of: dict[tuple[int, str], Function] = {}
+        for i in page.places("barrier"):
+            for m in ASKED.finditer(page.text, max(0, i - BEFORE), i):
+                name = m.group(1) or m.group(2)
+                if name in page.module.functions:
+                    f = page.at(i)
+                    asked_of[id(f), name] = f
+        for (_, name), f in asked_of.items():
             function = page.module.functions[name]
             for s in self.program.statements(f):
                 if s[0] != "if" or not any(callee_name(e) == "barrier" for e in calls_in(s[3])):
@@ -145,13 +151,14 @@ class Scan:
         self.program = races.program
         self.function = function
         self.scope = races.program.scope(function)
-        self.guarded = Guarded(races.machine, function)
         self.names: dict[str, Path | None] = {}
         self.uses: list[Use] = []
         self.out: list[Race] = []
 
     def run(self) -> list[Race]:
-        for s, guards in self.guarded.statements():
+        if not self.possible():
+            return []
+        for s, guards in Guarded(self.races.machine, self.function).statements():
             who = side(guards)
             expressions = expressions_of(s)
             for e in expressions:
@@ -162,6 +169,22 @@ class Scan:
                 self.uses.clear()
             self.bind(s)
         return self.out
+
+    def possible(self) -> bool:
+        """Whether two accesses could race if the ranks were parted between them: asked before any test is, as the
+        tests cost most."""
+        for s in self.program.statements(self.function):
+            for e in expressions_of(s):
+                for x in reversed(walk_expr(e)):
+                    if x[0] == "call":
+                        self.call(x, "", s)
+                        if self.out:
+                            self.names, self.uses, self.out = {}, [], []
+                            return True
+            if s[0] == "with" and any(WAITS.search(callee_name(c) or "") for c, _ in s[2] if c[0] == "call"):
+                self.uses.clear()
+            self.bind(s)
+        return False
 
     # ------------------------------------------------------------------------------------------------- accesses
     def call(self, e: Expr, who: str, s: Stmt) -> None:
@@ -246,7 +269,7 @@ class Scan:
     # ------------------------------------------------------------------------------------------------- verdicts
     def compare(self, b: Use) -> None:
         for a in reversed(self.uses):
-            kind = verdict(a, b)
+            kind = verdict(a, b, a.side, b.side) if b.side else verdict(a, b, LEADS, ALL) or verdict(a, b, ALL, LEADS)
             if kind and not any(r.second == b.pos for r in self.out):
                 self.out.append(Race(kind, self.function, a.pos, b.pos, a.name, b.name))
                 return
@@ -328,11 +351,11 @@ class Scan:
         return self.program.source_line(module, line)[column - 1 : end - 1] if line == end_line else str(pos)
 
 
-def verdict(a: Use, b: Use) -> str:
-    """What goes wrong when nothing orders these two accesses; "" when nothing does."""
+def verdict(a: Use, b: Use, first: str, second: str) -> str:
+    """What goes wrong when nothing orders these two accesses, of these sides; "" when nothing does."""
     same, inside = a.path == b.path, len(b.path) > len(a.path) and b.path[: len(a.path)] == a.path
     within = len(a.path) > len(b.path) and a.path[: len(b.path)] == b.path
-    if a.side == LEADS and b.side in (ALL, REST):
+    if first == LEADS and second in (ALL, REST):
         if a.how in ("writes", "makes") and b.how in ("reads", "asks") and same:
             return "read"
         if a.how == "makes" and b.how in ("reads", "asks") and inside and a.name in ("copytree", "extractall"):
@@ -341,6 +364,6 @@ def verdict(a: Use, b: Use) -> str:
             return "missing"
         if a.how == "deletes" and b.how in ("writes", "makes") and (same or inside):
             return "cleared"
-    if b.side == LEADS and b.how == "deletes" and a.side in (ALL, REST) and a.how == "reads" and (same or within):
+    if second == LEADS and b.how == "deletes" and first in (ALL, REST) and a.how == "reads" and (same or within):
         return "deleted" if a.name not in LISTINGS else ""
     return ""

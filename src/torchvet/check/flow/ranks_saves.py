@@ -160,7 +160,7 @@ class Saves:
         self.suspects.find()
         out: list[Stranded] = []
         for page in list(self.suspects.pages.values()):
-            if "except" not in page.tokens or not any(w.startswith("broadcast") for w in page.tokens):
+            if "except" not in page.tokens or "broadcast" not in page.text:
                 continue
             for f in page.functions:
                 if self.suspects.is_ranked(f):

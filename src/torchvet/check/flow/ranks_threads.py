@@ -69,10 +69,10 @@ class Threads:
     def of(self, f: Function) -> Iterator[Concurrent]:
         for e in self.program.calls(f):
             target = self.target(e)
-            if target is None:
+            if target is None or not self.suspects.is_hot(f) or not self.may_follow(f, e[1], target):
                 continue
             value = self.machine.pure(self.machine.pure_frame(f), target)
-            if value[0] != "func" or not self.suspects.is_hot(value[1]) or not self.suspects.is_hot(f):
+            if value[0] != "func" or not self.suspects.is_hot(value[1]):
                 continue
             theirs = {op.group: op for op in reversed(self.ops(self.machine.root(value[1], value[2])))}
             if not theirs:
@@ -84,6 +84,20 @@ class Threads:
                 if op.group in theirs:
                     yield Concurrent(f, pos, op.name, e[1], theirs[op.group])
                     break
+
+    def may_follow(self, f: Function, start: int, target: Expr) -> bool:
+        """Whether a name that reaches a collective is called behind a position, by anything but the thread: asked
+        before any trace is made."""
+        own = target[-1] if target[0] in ("name", "attr") else ""
+        s = self.suspects
+        for e in self.program.calls(f):
+            if (
+                e[1] > start
+                and (name := callee_name(e)) not in (own, "start")
+                and (name in s.hot_names or name in s.steps or name in s.plain_steps)
+            ):
+                return True
+        return False
 
     def target(self, e: Expr) -> Expr | None:
         """What a call starts on another thread."""
