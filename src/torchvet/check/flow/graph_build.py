@@ -278,9 +278,11 @@ class Builder(Calls):
             return a
         out = Env()
         out.mode = a.mode if a.mode == b.mode else MAYBE
-        for name in {**a.names, **b.names}:
-            x, y = a.names.get(name), b.names.get(name)
-            out.names[name] = x if x is y and x else self.branches(pos, x, y, tests) if x and y else (x or y or NOTHING)
+        out.names = dict(a.names)
+        for name, y in b.names.items():
+            x = a.names.get(name)
+            if x is not y:
+                out.names[name] = self.branches(pos, x, y, tests) if x else y
         for root in {**a.fields, **b.fields}:
             left, right = a.fields.get(root, {}), b.fields.get(root, {})
             paths = {}

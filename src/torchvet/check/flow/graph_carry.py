@@ -28,6 +28,8 @@ from .graph_values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from ..program.program import Program
     from .graph_summaries import Sites
     from .graph_values import Guards
@@ -36,6 +38,7 @@ DEEPEST_CHAIN = 150
 """Values made of values followed for one question."""
 BUDGET = 1500
 """Nodes visited for one question about a value."""
+MOST_INPUTS = 200
 
 
 class Carry:
@@ -58,6 +61,7 @@ class Carrying(Events):
         super().__init__(program)
         self._active: dict[tuple[Node, Sites], int] = {}
         self._trained: dict[int, bool] = {}
+        self._called_values: dict[int, set[Node]] = {}
         self.way: Guards = ()
         self.budget = BUDGET
         self.home: Graph | None = None
@@ -116,6 +120,44 @@ class Carrying(Events):
             return self.carry(node, callers=False) is not None
         finally:
             self.any_state = False
+
+    def may_carry(self, value: Node, callers: bool = False) -> bool:
+        """May a value have a graph at all, by its own function alone: is it made of a result, or of an attribute?
+        `callers`: or of what is returned, over which a caller may run backward."""
+        if value is NOTHING:
+            return False
+        stack, seen = [value], set(self.called_values(value.graph))
+        proven: list[Container[Node]] = [e.evidence for e in self.events(value.graph, False)]
+        if callers:
+            proven.append(self.goes_back(value.graph))
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            kind = node.kind
+            if len(seen) > MOST_INPUTS or kind in ("call", "free", "snap") or any(node in e for e in proven):
+                if kind != "call" or node.data.external is None or node.data.external in self.giving():
+                    return True
+                continue
+            if kind in ("elem", "iter") and node.inputs[0].kind == "param":
+                if kind == "elem" and node.data[0] == ".":
+                    return True
+                continue
+            stack += self.sources(node)
+        return False
+
+    def called_values(self, graph: Graph) -> set[Node]:
+        """Values of a function that it calls, or on which it calls a method of modules: they are no tensors."""
+        known = self._called_values.get(id(graph))
+        if known is None:
+            known = self._called_values[id(graph)] = {n for n, used in self.module_uses(graph).items() if used}
+            known.update(n.data.callee for n in graph.calls.values() if n.kind == "call")
+        return known
+
+    def giving(self) -> frozenset[str]:
+        """Functions outside the project whose result has a graph, or that of an argument."""
+        return knowledge.graph("passing_functions") | knowledge.graph("graph_results")
 
     def carry(self, node: Node, sites: Sites = (), within: Loop | None = None, callers: bool = True) -> Carry | None:
         """Whether a value has a graph when gradients are on; None when not, or not known. `callers`: ask those of its
@@ -180,9 +222,10 @@ class Carrying(Events):
             found = self.any_of([(n, sites) for n in node.data.values()], within)
             return found or self.rest_of(node, sites, within)
         if kind in ("elem", "iter"):
-            return self.any_of(
-                [(n, s) for n, s in self.parts_of(node, sites, 0) if n is not node], within
-            ) or self.element_of_call(node, sites)
+            self.alone = self.any_state
+            parts = self.parts_of(node, sites, 0)
+            self.alone = False
+            return self.any_of([(n, s) for n, s in parts if n is not node], within) or self.element_of_call(node, sites)
         if kind == "param":
             return self.through_parameter(node, sites)
         if kind == "free":

@@ -117,6 +117,8 @@ class Evaluations(Marks):
 
     def in_callee(self, graph: Graph, node: Node) -> Iterator[Unguarded]:
         """A call that hands an evaluated module to a function which runs it."""
+        if not self.hands_module(node):
+            return
         for f, _ in self.targets(node)[:2]:
             if f is graph.function or self.own_mode(f) == OFF or self.wants_gradients(f) or not self.may_forward(f):
                 continue
@@ -137,6 +139,18 @@ class Evaluations(Marks):
                 if not self.fate(called).trained and not self.is_handed_on(f):
                     yield Unguarded(f, called, self.name_of_callee(called), (graph.function.module, entry[1]))
                     return
+
+    def hands_module(self, node: Node) -> bool:
+        """Does a call hand on an evaluated module, by itself, in a container or as an attribute of its receiver?"""
+        call = node.data
+        given = {*call.arguments, *call.keywords.values()}
+        bases = {call.receiver, call.callee, self.callee(node), node}
+        for module in call.evals:
+            while module is not NOTHING:
+                if module in given or (module.kind == "elem" and module.inputs[0] in bases):
+                    return True
+                module = module.inputs[0] if module.kind == "elem" and module.data == ".module" else NOTHING
+        return any(n.kind in ("box", "tuple", "op", "snap") for n in given)
 
     def may_forward(self, f: Function) -> bool:
         """A function that trains is looked at by itself."""
@@ -159,7 +173,7 @@ class Evaluations(Marks):
     def is_handed_on(self, f: Function) -> bool:
         """Is the function passed on as a value (a callback of a framework, which may switch gradients off)?"""
         name = f.name
-        for g in (self.program.main(f.module), *f.module.all_functions()):
+        for g in (self.program.main(f.module), *self.functions_in(f.module)):
             if g.name != "<module>" and name not in self.text(g):
                 continue
             called = {

@@ -136,10 +136,10 @@ class Events(Modules):
         if name not in names and not called_object and kind not in ("param", "call", "join"):
             return []
         out = []
-        interesting = [
-            n for n in node.inputs if n.kind in ("call", "op", "elem", "phi", "join", "acc", "param", "snap", "iter")
-        ]
-        if not interesting:
+        interesting = ("call", "op", "elem", "phi", "join", "acc", "param", "snap", "iter")
+        if not any(n.kind in interesting for n in node.inputs):
+            return []
+        if all(n is NOTHING for n in (*call.arguments, *call.keywords.values())):
             return []
         for f, _ in self.targets(node):
             for name, keeps in self.trained_parameters(f).items():
@@ -156,7 +156,7 @@ class Events(Modules):
             for module in list(self.program.modules.values()):
                 if ".backward(" not in (self.program.text(module.path) or ""):
                     continue
-                for f in module.all_functions():
+                for f in self.functions_in(module):
                     text = self.text(f)
                     if "backward(" in text:
                         names.add(f.name)
@@ -206,7 +206,13 @@ class Events(Modules):
         if not graph.returns or f.name == "<module>" or not self.returns_matter(graph):
             return out
         names = tuple(n + "(" for n in self.trainers()[0])
-        for call in self.calls_of(f, 2 * MOST_FILES)[:6]:
+        among = None
+        if f.name != "__init__":
+            texts = self.texts_calling(f)
+            among = frozenset(p for p, _, t in texts if "backward" in t or any(n in t for n in names))
+            if not among:
+                return out
+        for call in self.calls_of(f, 2 * MOST_FILES, among)[:6]:
             text = self.text(call.graph.function)
             if "backward" not in text and not any(n in text for n in names):
                 continue

@@ -105,7 +105,7 @@ class Fates(Carrying):
         """Where an attribute is read: in the methods of its class, and by that name in the same module."""
         f = graph.function
         others = list(self.holders(f.owner, key)) if f.owner is not None else []
-        for g in (self.program.main(f.module), *f.module.all_functions()):
+        for g in (self.program.main(f.module), *self.functions_in(f.module)):
             if g not in others and key in self.text(g):
                 others.append(g)
         for g in others[:24]:

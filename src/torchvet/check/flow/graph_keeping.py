@@ -6,7 +6,7 @@ import re
 
 from ... import knowledge
 from ..program.model import span_of
-from .graph_carry import Carry
+from .graph_carry import MOST_INPUTS, Carry
 from .graph_evaluation import Evaluations
 from .graph_shape import holds_tensors
 from .graph_values import ALIVE, FREED, ON, Graph, Loop, Node, Store, contradict, nest_of
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 STORES = re.compile(
     r"\.(?:append|appendleft|extend|insert|add|update|put|push|add_)\(|[-+]=|\][ \t]*=[^=]|self\.\w+(?: = |\()"
 )
-MOST_INPUTS = 200
 LONGEST = 44
 """Characters of a place's name in a message."""
 
@@ -70,14 +69,18 @@ class Keeping(Evaluations):
         self._repeated: dict[int, bool] = {}
 
     def judge(self, store: Store) -> Kept | None:
-        if (store.call is not None and self.targets(store.call)) or self.is_overwritten(store):
+        if self.is_overwritten(store) or not self.may_carry(store.value, True):
             return None
         graph = store.graph
         loops, outlives = self.growth(store)
-        if not loops and not (outlives and self.is_repeated(graph, store)):
+        if not loops and not outlives:
+            return None
+        if not loops and not self.is_repeated(graph, store):
             return None
         found, loops = self.carried_through(store.value, (), loops)
-        if found is None or not self.counts(store.acc, found, loops, graph) or self.is_off(found):
+        if found is None or (store.call is not None and self.targets(store.call)):
+            return None
+        if not self.counts(store.acc, found, loops, graph) or self.is_off(found):
             return None
         k = Kept(
             store.how,
@@ -279,6 +282,8 @@ class Keeping(Evaluations):
             return True
         if f.parent is not None and self.graph(f.parent).backwards:
             return True
+        if not any("for " in text or "while " in text for _, _, text in self.texts_calling(f)):
+            return False
         return any(call.loop is not None for call in self.calls_of(f))
 
     def is_micro(self, loops: list[Loop], graph: Graph) -> bool:

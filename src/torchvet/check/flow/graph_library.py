@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from re import Pattern
 
-    from ..program.model import Class, Expr, Function
+    from ..program.model import Class, Expr, Function, Module
     from ..program.program import Program
     from .graph_values import Node
 
@@ -22,6 +22,7 @@ WRITTEN = (
     r"\b(?:\s*[-+*/]?=(?!=)|\s*\[[^\n]*=|\s*,[^\n()]*=(?!=)|\.(?:append\w*|extend|insert|add|update|setdefault|\w+_)\()"
 )
 CALLED = r"\("
+HEADS = ("def ", "async def ", "class ")
 USED = r"\.\w+\("
 
 
@@ -33,6 +34,10 @@ class Library:
         self._graphs: dict[int, Graph] = {}
         self._texts: dict[int, str] = {}
         self._own_texts: dict[int, str] = {}
+        self._functions: dict[str, list[Function]] = {}
+        self._heads: dict[str, list[tuple[int, int, bool]]] = {}
+        """By file: (line, indentation, is it a function) of every definition."""
+        self._callers_texts: dict[int, list[tuple[str, int, str]]] = {}
         self._users: dict[int, dict[Node, list[Node]]] = {}
         self._holders: dict[tuple[int, str, str], list[Function]] = {}
         self.fuel = 0
@@ -53,6 +58,47 @@ class Library:
                 known = Graph(f)
             self._graphs[id(f)] = known
         return known
+
+    def functions_in(self, module: Module) -> list[Function]:
+        """The functions and methods of a module, nested ones left out."""
+        known = self._functions.get(module.path)
+        if known is None:
+            known = self._functions[module.path] = list(module.all_functions())
+        return known
+
+    def texts_calling(self, f: Function) -> list[tuple[str, int, str]]:
+        """(file, line, text of the function around it, without its head) of the calls that by their text may run a
+        function, whether their files are parsed or not."""
+        known = self._callers_texts.get(id(f))
+        if known is None:
+            found: dict[tuple[str, int], str] = {}
+            known = self._callers_texts[id(f)] = []
+            for path, row in self.program.lines_calling(f):
+                first, end = self.lines_around(path, row)
+                if (path, first) not in found:
+                    found[(path, first)] = "\n".join(self.program.lines(path)[first:end])
+                known.append((path, row, found[(path, first)]))
+        return known
+
+    def lines_around(self, path: str, row: int) -> tuple[int, int]:
+        """(first, end) of the lines below the head of the innermost function around line `row` (from 1), by
+        indentation, up to the next definition that is not inside it; all lines where there is none."""
+        heads = self._heads.get(path)
+        lines = self.program.lines(path)
+        if heads is None:
+            found = [(i, line.lstrip(), line) for i, line in enumerate(lines) if "def " in line or "class " in line]
+            heads = self._heads[path] = [
+                (i, len(line) - len(words), words[0] != "c") for i, words, line in found if words.startswith(HEADS)
+            ]
+        line = lines[row - 1]
+        indent = len(line) - len(line.lstrip())
+        at = next((k for k in range(len(heads) - 1, -1, -1) if heads[k][0] < row), -1)
+        below = at + 1
+        while at >= 0 and (heads[at][1] >= indent or not heads[at][2]):
+            at -= 1
+        if at < 0:
+            return 0, len(lines)
+        return heads[at][0] + 1, next((i for i, n, _ in heads[below:] if n <= heads[at][1]), len(lines))
 
     def text(self, f: Function) -> str:
         """The source of a function."""
@@ -113,7 +159,7 @@ class Library:
         key = id(f)
         if key not in self._own_texts:
             lines = list(self.program.lines(f.module.path))
-            for g in f.module.all_functions():
+            for g in self.functions_in(f.module):
                 lines[g.first_line - 1 : g.end_line] = [""] * (g.end_line - g.first_line + 1)
             self._own_texts[key] = "\n".join(lines)
         return self._own_texts[key]

@@ -151,7 +151,7 @@ class Marks(States):
                     yield Mark("self", f, d[1], f.name)
                 elif f.returns is not None and f.returns[0] in ("name", "const") and f.returns[2] in PLAIN:
                     return
-                elif any(self.carries(r) for r in self.graph(f).returns):
+                elif any(self.may_carry(r) and self.carries(r) for r in self.graph(f).returns):
                     yield Mark("result", f, d[1], f.name)
                 return
 

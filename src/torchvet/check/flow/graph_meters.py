@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from ... import knowledge
-from .graph_keeping import LONGEST, MOST_INPUTS, Keeping, Kept, is_plain
+from .graph_carry import MOST_INPUTS
+from .graph_keeping import LONGEST, Keeping, Kept, is_plain
 from .graph_shape import holds_tensors
-from .graph_values import FREED, NOTHING, Graph, Loop, Node, Store, nest_of
+from .graph_values import FREED, NOTHING, Loop, Node, Store, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ class Meters(Keeping):
         self._may_keep: dict[int, bool] = {}
         self._by_name: dict[str, list[Function]] = {}
         self._named = 0
-        self._called_values: dict[int, set[Node]] = {}
         self._keeping_names: dict[str, tuple[bool, int]] = {}
         self._imported: dict[str, set[str]] = {}
 
@@ -85,7 +85,7 @@ class Meters(Keeping):
         modules = self.program.modules
         if len(modules) > self._named:
             for module in list(modules.values())[self._named :]:
-                for g in module.all_functions():
+                for g in self.functions_in(module):
                     self._by_name.setdefault(g.name, []).append(g)
             self._named = len(modules)
         known = self._keeping_names.get(name)
@@ -111,41 +111,6 @@ class Meters(Keeping):
                 if path is not None and path not in self.program.modules:
                     known.update(DEFINED.findall(self.program.text(path) or ""))
         return known
-
-    def may_carry(self, value: Node) -> bool:
-        """May a value have a graph at all, by its own function alone: is it made of a result, or of an attribute?"""
-        if value is NOTHING:
-            return False
-        stack, seen = [value], set(self.called_values(value.graph))
-        proven = [e.evidence for e in self.events(value.graph, False)]
-        while stack:
-            node = stack.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            kind = node.kind
-            if len(seen) > MOST_INPUTS or kind in ("call", "free", "snap") or any(node in e for e in proven):
-                if kind != "call" or node.data.external is None or node.data.external in self.giving():
-                    return True
-                continue
-            if kind in ("elem", "iter") and node.inputs[0].kind == "param":
-                if kind == "elem" and node.data[0] == ".":
-                    return True
-                continue
-            stack += self.sources(node)
-        return False
-
-    def called_values(self, graph: Graph) -> set[Node]:
-        """Values of a function that it calls, or on which it calls a method of modules: they are no tensors."""
-        known = self._called_values.get(id(graph))
-        if known is None:
-            known = self._called_values[id(graph)] = {n for n, used in self.module_uses(graph).items() if used}
-            known.update(n.data.callee for n in graph.calls.values() if n.kind == "call")
-        return known
-
-    def giving(self) -> frozenset[str]:
-        """Functions outside the project whose result has a graph, or that of an argument."""
-        return knowledge.graph("passing_functions") | knowledge.graph("graph_results")
 
     def may_keep(self, f: Function) -> bool:
         """Does the text of a function store anything at all?"""

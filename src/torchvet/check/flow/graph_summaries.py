@@ -31,7 +31,11 @@ class Summaries(Library):
         self._classes: dict[int, list[Class]] = {}
         self._busy: set[object] = set()
         self._parts: dict[int, list[tuple[Node, Sites]]] = {}
-        self._calls_of: dict[tuple[int, int], list[Node]] = {}
+        self.alone = False
+        """What callers pass is not asked for."""
+        self.cut = False
+        """It would have been: the answer is not the whole one."""
+        self._calls_of: dict[tuple[int, int, frozenset[str] | None], list[Node]] = {}
 
     # ------------------------------------------------------------------------------------------------------- graphs
     # -------------------------------------------------------------------------------------------------------- calls
@@ -43,10 +47,12 @@ class Summaries(Library):
         found: list[tuple[Function, Class | None]] = []
         self._targets[id(node)] = found
         self.enter()
+        alone, self.alone = self.alone, False
         try:
             self.find_targets(node, found)
         finally:
             self.nesting -= 1
+            self.alone = alone
         return found
 
     def find_targets(self, node: Node, found: list[tuple[Function, Class | None]]) -> None:
@@ -158,6 +164,7 @@ class Summaries(Library):
             return []
         self._busy.add(key)
         out: list[Class] = []
+        alone, self.alone = self.alone, False
         try:
             if node.kind == "object":
                 if not isinstance(node.data, str):
@@ -195,6 +202,7 @@ class Summaries(Library):
                     out += self.classes(n, depth + 1)
         finally:
             self._busy.discard(key)
+            self.alone = alone
         out = list(dict.fromkeys(out))[:6]
         if depth == 0 or out:
             self._classes[id(node)] = out
@@ -286,20 +294,21 @@ class Summaries(Library):
                 out.append((found, call))
         return out
 
-    def calls_of(self, f: Function, most: int = 0) -> list[Node]:
+    def calls_of(self, f: Function, most: int = 0, among: frozenset[str] | None = None) -> list[Node]:
         """The call nodes in the project that may run a function; with `most`, none where the name is called in more
-        files than that (what such callers pass says little, and finding them costs much)."""
-        known = self._calls_of.get((id(f), most))
+        files than that (what such callers pass says little, and finding them costs much); `among`: in these files."""
+        key = (id(f), most, among)
+        known = self._calls_of.get(key)
         if known is not None:
             return known
         out: list[Node] = []
-        for caller, expr in self.program.callers(f, most, 2 * MOST_CALLERS):
+        for caller, expr in self.program.callers(f, most, 2 * MOST_CALLERS, among):
             if caller is f:
                 continue
             node = self.graph(caller).calls.get(expr[1])
             if node is not None and node not in out:
                 out.append(node)
-        self._calls_of[(id(f), most)] = out[:MOST_CALLERS]
+        self._calls_of[key] = out[:MOST_CALLERS]
         return out[:MOST_CALLERS]
 
     # -------------------------------------------------------------------------------------------------------- values
@@ -343,14 +352,17 @@ class Summaries(Library):
         key = "[*]" if node.kind == "iter" else node.data
         out: list[tuple[Node, Sites]] = []
         self.enter()
+        cut, self.cut = self.cut, False
         try:
             self.collect(node.inputs[0], key, sites, depth, out, node)
         finally:
             self.nesting -= 1
+            whole = not self.cut
+            self.cut = self.cut or cut
         if node.kind == "elem":
             out += [(n.data.value, sites) for n in node.graph.contents.get(node, ()) if n.data.how == "add"]
         del out[MOST_PARTS:]
-        if not sites and (self.nesting == 0 or (self.fuel > 0 and depth == 0)):
+        if not sites and whole and (self.nesting == 0 or (self.fuel > 0 and depth == 0)):
             self._parts[id(node)] = out
         return out
 
@@ -435,7 +447,8 @@ class Summaries(Library):
                 out.append((self.opaque(base, key, whole), sites))
             elif depth < 6:
                 out.append((self.opaque(base, key, whole), sites))
-                for n, _ in self.passed(base):
+                self.cut = self.cut or self.alone
+                for n, _ in self.passed(base) if not self.alone else ():
                     self.collect(n, key, (), depth + 1, out, whole)
         elif kind == "object":
             field = self.field_of(base, key)

@@ -74,7 +74,7 @@ class Graphs(Meters):
             text = self.program.text(module.path) or ""
             if not any(w in text for w in words):
                 continue
-            for f in (self.program.main(module), *module.all_functions()):
+            for f in (self.program.main(module), *self.functions_in(module)):
                 whole = self.own_text(f)
                 if not any(w in whole for w in words):
                     continue
@@ -90,7 +90,7 @@ class Graphs(Meters):
             if f.name == "<module>" or ".backward(" not in self.text(f):
                 continue
             called = f.name + "("
-            for g in (self.program.main(f.module), *f.module.all_functions()):
+            for g in (self.program.main(f.module), *self.functions_in(f.module)):
                 if id(g) not in out and called in self.own_text(g):
                     out[id(g)] = g
                     level.append(g)
@@ -98,26 +98,30 @@ class Graphs(Meters):
         for above in range(CALLER_LEVELS, 0, -1):
             callers: list[Function] = []
             for f in level:
-                if self.runs_once(f) or not self.is_used(f):
+                among = None if self.runs_once(f) or not self.may_give_graph(f) else self.files_using(f, above)
+                if not among:
                     continue
-                new = [
-                    g for g, call in self.program.callers(f, 24, 8) if id(g) not in out and self.uses(g, call, above)
-                ]
+                called = self.program.callers(f, 24, 8, among)
+                new = [g for g, call in called if id(g) not in out and self.uses(g, call, above)]
                 if new and self.gives_graph(f, out):
                     callers += [g for g in dict.fromkeys(new) if id(g) not in out]
                     out.update((id(g), g) for g in new)
             level = callers
         return list(out.values())
 
-    def is_used(self, f: Function) -> bool:
-        """May a caller use what a function returns, by the text of the calls: are there any but bare statements?"""
-        if "return " not in self.text(f):
-            return False
-        for path, row in self.program.lines_calling(f):
+    def files_using(self, f: Function, above: int) -> frozenset[str]:
+        """Files that by their text call a function in more than a bare statement, where results may pile up or go on to
+        callers."""
+        out = set()
+        for path, row, text in self.texts_calling(f):
             line = self.program.source_line(path, row).strip()
-            if not BARE.match(line) or self.program.source_line(path, row - 1).rstrip().endswith(OPEN):
-                return True
-        return False
+            if path in out or (
+                BARE.match(line) and not self.program.source_line(path, row - 1).rstrip().endswith(OPEN)
+            ):
+                continue
+            if (above > 1 and "return " in text) or STORES.search(text) or "for " in text or "while " in text:
+                out.add(path)
+        return frozenset(out)
 
     def uses(self, caller: Function, call: Expr, above: int) -> bool:
         """May what a call returns pile up in the caller, or in whoever calls that one?"""
@@ -131,19 +135,31 @@ class Graphs(Meters):
 
     def gives_graph(self, f: Function, known: dict[int, Function]) -> bool:
         """Does a function return something that its own backward goes over, or that such a function gave it?"""
-        text = self.text(f)
-        trains = any(w in text for w in TRAINING) or id(f) in self._training
-        if not trains and (".eval(" not in text or any(w in text for w in self.switching_words())):
-            return False
         graph = self.graph(f)
-        if not self.returns_matter(graph):
-            return False
-        if not trains:
+        if not self.trains(f):
             return any(self.carries(r) for r in graph.returns)
         returned = {n for r in graph.returns for n in self.structure(r)}
         if any(n in e.reached for e in self.events(graph, False) for n in returned):
             return True
         return any(n.kind == "call" and any(id(g) in known for g, _ in self.targets(n)) for n in returned)
+
+    def may_give_graph(self, f: Function) -> bool:
+        """By its text and its own returns, may a function return something with a graph?"""
+        text = self.text(f)
+        if "return " not in text:
+            return False
+        if not self.trains(f) and (".eval(" not in text or any(w in text for w in self.switching_words())):
+            return False
+        graph = self.graph(f)
+        if not self.returns_matter(graph) or self.trains(f):
+            return self.returns_matter(graph)
+        modules = {n for _, node, _ in graph.evals for n in self.structure(node)}
+        parts = [n for r in graph.returns for n in (r.inputs if r.kind == "tuple" else (r,))]
+        return any(self.may_carry(n) and modules.isdisjoint(self.structure(n)) for n in parts)
+
+    def trains(self, f: Function) -> bool:
+        """Does a function run backward, or call one in its module that does?"""
+        return id(f) in self._training or any(w in self.text(f) for w in TRAINING)
 
     def switching_words(self) -> set[str]:
         """The last names of what switches gradients off."""
@@ -197,7 +213,7 @@ class Graphs(Meters):
             for path, module in list(self.program.modules.items()):
                 if path in self.program.loaded_on_demand or not STATE.search(self.program.text(path) or ""):
                     continue
-                for f in module.all_functions():
+                for f in self.functions_in(module):
                     if f.owner is not None and f.params and f.name != "__init__" and self.writes_self(f):
                         self._methods.append(f)
         return self._methods
@@ -248,7 +264,7 @@ class Graphs(Meters):
         for path, module in list(self.program.modules.items()):
             if path in self.program.loaded_on_demand or word not in (self.program.text(path) or ""):
                 continue
-            for f in (self.program.main(module), *module.all_functions()):
+            for f in (self.program.main(module), *self.functions_in(module)):
                 if word in self.text(f):
                     out += [g for g in self.program.with_nested(f) if word in self.text(g)]
         return out

@@ -59,8 +59,8 @@ class Program:
         self._roots: dict[str, str | None] = {}
         self._scopes: dict[int, Scope] = {}
         self._mains: dict[str, Function] = {}
-        self._callers: dict[tuple[int, int], list[tuple[Function, Expr]]] = {}
-        self._more_callers: dict[tuple[int, int], Iterator[tuple[Function, Expr]]] = {}
+        self._callers: dict[tuple[int, int, frozenset[str] | None], list[tuple[Function, Expr]]] = {}
+        self._more_callers: dict[tuple[int, int, frozenset[str] | None], Iterator[tuple[Function, Expr]]] = {}
         self._heirs: Heirs | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: Attributes | None = None
@@ -339,14 +339,16 @@ class Program:
                 out[name] = value
         return out
 
-    def callers(self, function: Function, most: int = 0, first: int = 0) -> list[tuple[Function, Expr]]:
+    def callers(
+        self, function: Function, most: int = 0, first: int = 0, among: frozenset[str] | None = None
+    ) -> list[tuple[Function, Expr]]:
         """Every call in the project that may run `function`, with the function (or module code) that holds it. `most`:
         none where more modules than this call something of the name (0: no limit). `first`: only so many of them, the
-        others are not looked for (0: all)."""
-        key = (id(function), most)
+        others are not looked for (0: all). `among`: only those in these files."""
+        key = (id(function), most, among)
         found = self._callers.setdefault(key, [])
         if key not in self._more_callers:
-            self._more_callers[key] = self._find_callers(function, most)
+            self._more_callers[key] = self._find_callers(function, most, among)
         if not first:
             found += self._more_callers[key]
             return found
@@ -356,7 +358,9 @@ class Program:
                 break
         return found[:first]
 
-    def _find_callers(self, function: Function, most: int) -> Iterator[tuple[Function, Expr]]:
+    def _find_callers(
+        self, function: Function, most: int, among: frozenset[str] | None
+    ) -> Iterator[tuple[Function, Expr]]:
         name = function.name
         if name in ("__init__", "__call__", "forward", "__enter__", "__new__") and function.owner:
             name = function.owner.name if name in ("__init__", "__new__") else ""
@@ -365,8 +369,11 @@ class Program:
         paths = self._paths_naming(function, name)
         if most and len(paths) > most:
             return
-        for module in filter(None, map(self.module, paths)):
-            rows = self.lines_with(module.path, name, called=True)
+        for path in paths:
+            rows = self.rows_calling(path, name) if among is None or path in among else []
+            module = self.module(path) if rows else None
+            if module is None:
+                continue
             for f in self.functions_on(module, rows):
                 for g in self.with_nested(f):
                     scope = self.scope(g)
@@ -394,12 +401,22 @@ class Program:
         return [*(hit[i] for i in sorted(hit)), *((self.main(module),) if outside else ())]
 
     def lines_calling(self, function: Function) -> Iterator[tuple[str, int]]:
-        """(file, line) of every call that by its text may run a function: nothing is parsed."""
+        """(file, line) of every call that by its text may run a function, its own and examples in docstrings left out:
+        nothing is parsed."""
         for path in self._paths_naming(function, function.name):
-            yield from ((path, row) for row in self.lines_with(path, function.name, called=True))
+            for row in self.rows_calling(path, function.name):
+                if path != function.module.path or not function.first_line <= row <= function.end_line:
+                    yield path, row
+
+    def rows_calling(self, path: str, name: str) -> list[int]:
+        """Numbers of the lines of a file that call something of this name, examples in docstrings left out."""
+        rows = self.lines_with(path, name, called=True)
+        return [row for row in rows if not self.source_line(path, row).lstrip().startswith((">>>", "... "))]
 
     def _paths_naming(self, function: Function, name: str) -> list[str]:
-        """The files whose text calls something of this name."""
+        """The files whose text calls something of this name; for a nested function, no other than its own."""
+        if function.parent is not None and function.owner is None:
+            return [function.module.path]
         root = self.project_root(dirname(function.module.path))
         prefix = (root if root is not None else dirname(function.module.path)) or ""
         if prefix not in self._near:
