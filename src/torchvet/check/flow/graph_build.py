@@ -280,18 +280,18 @@ class Builder(Calls):
         out.mode = a.mode if a.mode == b.mode else MAYBE
         out.names = dict(a.names)
         for name, y in b.names.items():
-            x = a.names.get(name)
-            if x is not y:
-                out.names[name] = self.branches(pos, x, y, tests) if x else y
+            before = a.names.get(name)
+            if before is not y:
+                out.names[name] = self.branches(pos, before, y, tests) if before else y
         for root in {**a.fields, **b.fields}:
             left, right = a.fields.get(root, {}), b.fields.get(root, {})
             paths = {}
             for path in {**left, **right}:
-                x, y = left.get(path), right.get(path)
-                if x is y and x:
+                x, z = left.get(path), right.get(path)
+                if x is z and x:
                     paths[path] = x
                     continue
-                paths[path] = self.join(pos, x or self.unwritten(path, a, pos), y or self.unwritten(path, b, pos))
+                paths[path] = self.join(pos, x or self.unwritten(path, a, pos), z or self.unwritten(path, b, pos))
             out.fields[root] = paths
         if a.evals is b.evals:
             out.evals = a.evals

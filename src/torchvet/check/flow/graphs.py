@@ -9,6 +9,7 @@ a value that is still alive is reported only in evaluation or across optimizer s
 
 from __future__ import annotations
 
+import builtins
 import re
 
 from ... import knowledge
@@ -38,7 +39,10 @@ STATE = re.compile(
 RECURRENT = re.compile(r"self(?<=\bself)\.(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\([^=#]{0,160}?\bself\.\1\b")
 """self.x = f(self.x)"""
 ITEM = re.compile(r"self(?<=\bself)\.\w+\[[^\n=]*\] = ")
+LOOP = re.compile(r"^[ \t]*(?:async )?(?:for|while)\b", re.MULTILINE)
+COMPREHENSION = re.compile(r"\S[ \t]*\bfor\b[^\n#]*\bin\b|^[ \t]*(?:async )?for .* in .*[^:\n]$", re.MULTILINE)
 LOOPS = ("for", "while", "comp")
+CALLED_NAME = re.compile(r"(?<![\w.])\w+(?:\.\w+)*(?=\()")
 BARE = re.compile(r"[\w.]+\(")
 """A line that begins with a call."""
 OPEN = ("(", "[", "{", ",", "=", "+", "-", "*", "/", "\\", "and", "or", "return", "yield")
@@ -103,7 +107,7 @@ class Graphs(Meters):
                     continue
                 called = self.program.callers(f, 24, 8, among)
                 new = [g for g, call in called if id(g) not in out and self.uses(g, call, above)]
-                if new and self.gives_graph(f, out):
+                if new and (not self.trains(f) or self.gives_graph(f, out)):
                     callers += [g for g in dict.fromkeys(new) if id(g) not in out]
                     out.update((id(g), g) for g in new)
             level = callers
@@ -136,15 +140,14 @@ class Graphs(Meters):
     def gives_graph(self, f: Function, known: dict[int, Function]) -> bool:
         """Does a function return something that its own backward goes over, or that such a function gave it?"""
         graph = self.graph(f)
-        if not self.trains(f):
-            return any(self.carries(r) for r in graph.returns)
         returned = {n for r in graph.returns for n in self.structure(r)}
         if any(n in e.reached for e in self.events(graph, False) for n in returned):
             return True
         return any(n.kind == "call" and any(id(g) in known for g, _ in self.targets(n)) for n in returned)
 
     def may_give_graph(self, f: Function) -> bool:
-        """By its text and its own returns, may a function return something with a graph?"""
+        """May a function return something with a graph: by its text, its own returns and, where it only evaluates, what
+        they are made of?"""
         text = self.text(f)
         if "return " not in text:
             return False
@@ -155,7 +158,8 @@ class Graphs(Meters):
             return self.returns_matter(graph)
         modules = {n for _, node, _ in graph.evals for n in self.structure(node)}
         parts = [n for r in graph.returns for n in (r.inputs if r.kind == "tuple" else (r,))]
-        return any(self.may_carry(n) and modules.isdisjoint(self.structure(n)) for n in parts)
+        found = [n for n in parts if self.may_carry(n) and modules.isdisjoint(self.structure(n))]
+        return any(self.carries(n) for n in found)
 
     def trains(self, f: Function) -> bool:
         """Does a function run backward, or call one in its module that does?"""
@@ -175,8 +179,11 @@ class Graphs(Meters):
         return self._kept
 
     def may_grow(self, f: Function) -> bool:
-        """Can anything grow in a function: does it loop, or may it be called again and again?"""
-        return self.loops(f) or not self.runs_once(f)
+        """Can anything grow in a function: may it be called again and again, does it loop (and store, in a test)?"""
+        text = self.own_text(f)
+        if not self.runs_once(f) or COMPREHENSION.search(text):
+            return True
+        return LOOP.search(text) is not None and (not f.name.startswith("test_") or STORES.search(text) is not None)
 
     def loops(self, f: Function) -> bool:
         """May a function hold a loop, by its text?"""
@@ -226,9 +233,24 @@ class Graphs(Meters):
     def may_recur(self, f: Function) -> bool:
         """May a method hand an attribute to a call that makes its next value: one that no other method sets?"""
         text = self.text(f)
-        if any(self.is_only_setter(f, found[1]) for found in RECURRENT.finditer(text)):
-            return True
+        for found in RECURRENT.finditer(text):
+            if self.is_only_setter(f, found[1]) and self.calls_object(f, found[0]):
+                return True
         return ITEM.search(text) is not None and any(f".{m}(" in text for m in knowledge.graph("remover_methods"))
+
+    def calls_object(self, f: Function, text: str) -> bool:
+        """May one of the calls in a piece of text be that of an object: of a local value or an attribute, not of a
+        method of the class, a builtin, anything that the module imports or defines?"""
+        assert f.owner is not None
+        names = f.module.names
+        for called in CALLED_NAME.findall(text):
+            root, _, rest = called.partition(".")
+            if root == f.params[0][0] and rest:
+                if rest not in f.owner.methods:
+                    return True
+            elif names[root][0] == "value" if root in names else not hasattr(builtins, root):
+                return True
+        return False
 
     def is_only_setter(self, f: Function, attribute: str) -> bool:
         """Does no other method than the constructor assign an attribute, by their texts?"""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+NO_USE, OWN_USE, USE = 0, 1, 2
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .model import Expr, Function
@@ -51,3 +53,16 @@ def call_at(text: str, name: str, start: int) -> int:
             return at
         at = text.find(word, at + 1)
     return -1
+
+
+def use_of(text: str, name: str) -> int:
+    """Whether a file calls something of this name; OWN_USE: by the plain name only, and has a function so named."""
+    if call_at(text, name, 0) < 0:
+        return NO_USE
+    return OWN_USE if f"\ndef {name}(" in text and "." + name not in text else USE
+
+
+def callee_name(call: Expr) -> str:
+    """The last name of what is called: `a.b.c()` gives "c"."""
+    f = call[2]
+    return f[-1] if f[0] in ("name", "attr") else ""

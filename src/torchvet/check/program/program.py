@@ -11,7 +11,7 @@ import os
 from bisect import bisect_right
 from posixpath import dirname, join, normpath
 
-from .callers import call_at, called_names, may_mean
+from .callers import NO_USE, OWN_USE, call_at, called_names, callee_name, may_mean, use_of
 from .collect import lower, lower_function
 from .guard import Guard
 from .model import Class, Function, Module, collect_expr, definitions, expressions_of, span_of, walk_block
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from .model import Block, Expr, Stmt
     from .names import Entity
 
-__all__ = ("Program", "call_at", "called_names")
+    Paths = frozenset[str] | None
+    Site = tuple[Function, Expr]
+
+__all__ = ("Program", "call_at", "called_names", "callee_name")
 
 MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
 NOTHING: frozenset[str] = frozenset()
@@ -36,7 +39,6 @@ MOST_ON_DEMAND = 100_000
 there: it is a table or a model, parsing costs 10 ms and more, and what it gives stays unknown."""
 NEAR_FILES = 400
 """Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
-NO_USE, OWN_USE, USE = 0, 1, 2
 
 
 class Program:
@@ -59,8 +61,8 @@ class Program:
         self._roots: dict[str, str | None] = {}
         self._scopes: dict[int, Scope] = {}
         self._mains: dict[str, Function] = {}
-        self._callers: dict[tuple[int, int, frozenset[str] | None], list[tuple[Function, Expr]]] = {}
-        self._more_callers: dict[tuple[int, int, frozenset[str] | None], Iterator[tuple[Function, Expr]]] = {}
+        self._callers: dict[tuple[int, int, Paths], list[Site]] = {}
+        self._more_callers: dict[tuple[int, int, Paths], Iterator[Site]] = {}
         self._heirs: Heirs | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: Attributes | None = None
@@ -339,9 +341,7 @@ class Program:
                 out[name] = value
         return out
 
-    def callers(
-        self, function: Function, most: int = 0, first: int = 0, among: frozenset[str] | None = None
-    ) -> list[tuple[Function, Expr]]:
+    def callers(self, function: Function, most: int = 0, first: int = 0, among: Paths = None) -> list[Site]:
         """Every call in the project that may run `function`, with the function (or module code) that holds it. `most`:
         none where more modules than this call something of the name (0: no limit). `first`: only so many of them, the
         others are not looked for (0: all). `among`: only those in these files."""
@@ -358,9 +358,7 @@ class Program:
                 break
         return found[:first]
 
-    def _find_callers(
-        self, function: Function, most: int, among: frozenset[str] | None
-    ) -> Iterator[tuple[Function, Expr]]:
+    def _find_callers(self, function: Function, most: int, among: Paths) -> Iterator[Site]:
         name = function.name
         if name in ("__init__", "__call__", "forward", "__enter__", "__new__") and function.owner:
             name = function.owner.name if name in ("__init__", "__new__") else ""
@@ -401,8 +399,7 @@ class Program:
         return [*(hit[i] for i in sorted(hit)), *((self.main(module),) if outside else ())]
 
     def lines_calling(self, function: Function) -> Iterator[tuple[str, int]]:
-        """(file, line) of every call that by its text may run a function, its own and examples in docstrings left out:
-        nothing is parsed."""
+        """(file, line) of the calls that by their text may run a function, but for its own: nothing is parsed."""
         for path in self._paths_naming(function, function.name):
             for row in self.rows_calling(path, function.name):
                 if path != function.module.path or not function.first_line <= row <= function.end_line:
@@ -410,8 +407,8 @@ class Program:
 
     def rows_calling(self, path: str, name: str) -> list[int]:
         """Numbers of the lines of a file that call something of this name, examples in docstrings left out."""
-        rows = self.lines_with(path, name, called=True)
-        return [row for row in rows if not self.source_line(path, row).lstrip().startswith((">>>", "... "))]
+        found = self.lines_with(path, name, called=True)
+        return [i for i in found if not self.source_line(path, i).lstrip().startswith((">>>", "... "))]
 
     def _paths_naming(self, function: Function, name: str) -> list[str]:
         """The files whose text calls something of this name; for a nested function, no other than its own."""
@@ -431,18 +428,11 @@ class Program:
         for path in paths:
             use = uses.get(path)
             if use is None:
-                use = uses[path] = self._use_of(path, name)
+                use = uses[path] = use_of(self.text(path) or "", name)
             if use == NO_USE or (use == OWN_USE and function.owner is None and path != function.module.path):
                 continue
             out.append(path)
         return out
-
-    def _use_of(self, path: str, name: str) -> int:
-        """Whether a file calls something of this name; OWN_USE: by the plain name only, and has a function so named."""
-        text = self.text(path) or ""
-        if call_at(text, name, 0) < 0:
-            return NO_USE
-        return OWN_USE if f"\ndef {name}(" in text and "." + name not in text else USE
 
     def text_of(self, function: Function) -> str:
         """The lines of a function, joined."""
@@ -586,12 +576,6 @@ class Program:
         if key not in self._calls:
             self._calls[key] = tuple([e for e in self.expressions(function) if e[0] == "call"])
         return self._calls[key]
-
-
-def callee_name(call: Expr) -> str:
-    """The last name of what is called: `a.b.c()` gives "c"."""
-    f = call[2]
-    return f[-1] if f[0] in ("name", "attr") else ""
 
 
 def characters(line: str, column: int) -> int:
