@@ -370,9 +370,7 @@ class Program:
         for path in paths:
             rows = self.rows_calling(path, name) if among is None or path in among else []
             module = self.module(path) if rows else None
-            if module is None:
-                continue
-            for f in self.functions_on(module, rows):
+            for f in self.functions_on(module, rows) if module is not None else ():
                 for g in self.with_nested(f):
                     scope = self.scope(g)
                     for call in self.calls(g):
@@ -408,7 +406,7 @@ class Program:
     def rows_calling(self, path: str, name: str) -> list[int]:
         """Numbers of the lines of a file that call something of this name, examples in docstrings left out."""
         found = self.lines_with(path, name, called=True)
-        return [i for i in found if not self.source_line(path, i).lstrip().startswith((">>>", "... "))]
+        return [i for i in found if self.source_line(path, i).lstrip()[:4] not in (">>> ", "... ")]
 
     def _paths_naming(self, function: Function, name: str) -> list[str]:
         """The files whose text calls something of this name; for a nested function, no other than its own."""
