@@ -100,6 +100,34 @@ def test_settings_change_what_a_cached_run_says(project, torchvet):
     assert rows(torchvet("check", "--output-format", "json", "--isolated")) == FOUND
 
 
+CONFIGURED = """\
+from omegaconf import OmegaConf
+from torch.utils.data import DataLoader
+
+cfg = OmegaConf.load("train.yaml")
+loader = DataLoader([], num_workers=cfg.workers)
+"""
+
+
+def test_a_file_of_settings_changes_what_a_cached_run_says(tmp_path, monkeypatch, torchvet):
+    """YAML is not walked; a result that depends on such a file, or on there being none, notices its change."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(CONFIGURED)
+    for path in (tmp_path / "train.py", tmp_path):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    def found() -> list[str]:
+        outcome = torchvet("check", "--output-format", "json")
+        return [f["message"] for f in json.loads(outcome.out)["findings"]]
+
+    assert found() == found() == []
+    for time, workers in ((1_700_000_100, 64), (1_700_000_200, 4), (1_700_000_300, 32)):
+        (tmp_path / "train.yaml").write_text(f"workers: {workers}\n")
+        os.utime(tmp_path / "train.yaml", (time, time))
+        expected = [f"num_workers is {workers} in train.yaml:1; 8 for each rank are allowed"] if workers > 8 else []
+        assert found() == found() == expected
+
+
 def test_a_suppression_and_its_end(project, torchvet):
     train = project / "train.py"
     line = "        total += loss  # torchvet: ignore[accumulated-graph] the caller needs it\n"

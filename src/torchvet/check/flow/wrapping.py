@@ -291,6 +291,12 @@ class Wrapping:
                         out.append(Order(w, c))
         return unique(out)
 
+    def before_wrap(self, wrap: Event, later: Event) -> list[tuple[int, int, int, int, str]] | None:
+        """Edits that put a later statement before the wrap, or None (see `wrapping_order`)."""
+        from .wrapping_order import before_wrap
+
+        return before_wrap(self.program, wrap, later)
+
     def shard_clips(self) -> list[Order]:
         """torch's clip_grad_norm_ on the parameters of an FSDP1 model."""
         out = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._api import ERROR, Rule, Text, note_at
+from .._api import ERROR, Edit, Fix, Rule, Text, note_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ RULE = Rule(
     severity=ERROR,
     since="0.1",
     summary=Text("SyncBatchNorm conversion after DDP has wrapped the model", "DDP 包装之后才转换 SyncBatchNorm"),
+    fixable="unsafe",
 )
 
 
@@ -24,6 +25,7 @@ RULE = Rule(
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for order in answers:
         wrap, conversion = order.first, order.second
+        edits = project.wrapping.before_wrap(wrap, conversion)
         yield RULE.at(
             project,
             conversion.function.module,
@@ -35,4 +37,7 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
             function=conversion.function,
             help=Text("move, convert, then wrap", "先移动，再转换，最后包装"),
             notes=[note_at(project, wrap.function.module, wrap.pos, Text("wrapped here", "在此包装"))],
+            fix=Fix(Text("convert before wrapping", "在包装之前转换"), [Edit(*e) for e in edits], safe=False)
+            if edits
+            else None,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._api import ERROR, Rule, Text, note_at
+from .._api import ERROR, Edit, Fix, Rule, Text, note_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ RULE = Rule(
     severity=ERROR,
     since="0.1",
     summary=Text("a model wrapped by DDP before it is moved to its device", "模型在移到设备之前就被 DDP 包装"),
+    fixable="unsafe",
 )
 
 
@@ -24,6 +25,7 @@ RULE = Rule(
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for early in answers:
         wrap, moved = early.wrap, early.moved
+        edits = project.wrapping.before_wrap(wrap, moved) if moved is not None else None
         if moved is not None:
             message = Text("the model is wrapped before it is on its device", "模型在移到设备之前就被包装")
             notes = [note_at(project, moved.function.module, moved.pos, Text("it is moved only here", "在这里才移动"))]
@@ -41,4 +43,7 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
             function=wrap.function,
             help=Text("move first, then wrap: DDP(model.to(device), …)", "先移动再包装：DDP(model.to(device), …)"),
             notes=notes,
+            fix=Fix(Text("move before wrapping", "在包装之前移动"), [Edit(*e) for e in edits], safe=False)
+            if edits
+            else None,
         )
