@@ -159,3 +159,31 @@ def test_who_asked_for_a_shuffle_is_named(tmp_path):
 def test_evaluation_needs_no_epoch(tmp_path):
     source = USER.replace("def run", "@torch.no_grad()\ndef run").format(shuffle=True, before="pass")
     assert settings_of(tmp_path, plugin=FACTORY, first=source).samplers.stale() == []
+
+
+SPAWNED = """
+import torch.multiprocessing as mp
+
+
+def train(model, d, opt, loss_fn, epochs: int = 1):
+    sampler = DistributedSampler(d)
+    loader = DataLoader(d, sampler=sampler)
+    for epoch in range(epochs):
+        for x, y in loader:
+            loss_fn(model(x), y).backward()
+            opt.step()
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "expected"),
+    [
+        ("def main(args):\n    mp.spawn(train, args=(args.epochs,))\n", ["train.py:8"]),
+        ("def main(m, d, o, f):\n    train(m, d, o, f)\n", []),
+        ("def main(m, d, o, f):\n    train(m, d, o, f, epochs=3)\n", ["train.py:8"]),
+    ],
+)
+def test_default_of_one_epoch(tmp_path, main, expected):
+    """The default counts where a call leaves it out; the target of a spawn gets its values in a way that is not seen."""
+    assert stale(tmp_path, SPAWNED + main) == expected

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, dotted, walk_block
 from ..program.program import called_names, callee_name
-from .settings_origins import CONFIG, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming
+from .settings_origins import CONFIG, DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming
 from .settings_reach import contains, loops_around
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..program.model import Block, Expr, Function, Module, Stmt
-    from .settings import Loader, Made, Settings
+    from .settings import Loader, Made, Settings, Value
 
 
 NO_LOADERS = ("range", "items", "keys", "values", "parameters", "named_parameters", "modules", "named_modules", "split")
@@ -304,8 +304,18 @@ class Samplers:
         first = self.settings.numbers.of(e[3][0], frame) if len(e[3]) > 1 else []
         base = first[0].value if len(first) == 1 and first[0].is_number else 0
         return not values or any(
-            not v.is_number or v.value - base > 1 or v.via in (OPTION, FIELD, CONFIG) for v in values
+            not v.is_number or v.value - base > 1 or v.via in (OPTION, FIELD, CONFIG) or self.open_default(v)
+            for v in values
         )
+
+    def open_default(self, v: Value) -> bool:
+        """The default of a parameter of a function that nothing is seen to call, such as the target of a spawn."""
+        if v.via != DEFAULT:
+            return False
+        for f in v.origin.frame.module.all_functions():
+            if any(p[2] is not None and p[2][1] == v.pos for p in f.params):
+                return not self.program.callers(f)
+        return False
 
     def restarted(self, f: Function, made: Made) -> Epochs | None:
         """A generator that runs over the loader without end, consumed where training takes place."""
