@@ -90,9 +90,7 @@ class Processes:
             if any(a[0] == "star" for a in call[3]) or not (call[3] or call[4]):
                 continue
             use = self.state_use(call, f)
-            if self.own_file(call, f):
-                continue
-            if use is None or self.rank_guarded(f, call[1]) or self.on_cpu(f):
+            if use is None or self.on_cpu(f) or self.rank_guarded(f, call[1]) or self.own_file(call, f):
                 continue
             if self.distributed(f):
                 out.append(Site(call, f, use, f))
