@@ -79,7 +79,12 @@ class Ranks:
         """Files that rank 0 writes or deletes while nothing makes the others wait."""
         from .ranks_races import Races
 
-        return Races(self.machine).found()
+        out = Races(self.machine).found()
+        if any("exists(" in page.text or "isfile(" in page.text for page in self.pages()):
+            from .ranks_polls import Polls
+
+            out += Polls(self.machine).found()
+        return out
 
     def ragged(self) -> list[Ragged]:
         """Collectives over tensors whose length follows from each rank's own data."""

@@ -46,8 +46,9 @@ LISTINGS = ("listdir", "scandir", "getsize")
 class Race:
     """Two accesses that nothing orders. `kind`: "read" (rank 0 writes at `first`, the others read at `second`),
     "deleted" (all use it at `first`, rank 0 deletes it at `second`), "cleared" (rank 0 deletes at `first`, the others
-    write at `second`), "missing" (rank 0 makes the folder at `first`, the others write into it at `second`), "dead" (a
-    barrier that never runs: the test at `second` asks whether the function `what` at `first` is there)."""
+    write at `second`), "missing" (rank 0 makes the folder at `first`, the others write into it at `second`), "polled"
+    (every rank asks at `second` in each turn of the loop at `first`), "dead" (a barrier that never runs: the test at
+    `second` asks whether the function `what` at `first` is there)."""
 
     __slots__ = ("first", "function", "kind", "name", "second", "what")
 

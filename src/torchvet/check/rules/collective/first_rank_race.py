@@ -59,6 +59,17 @@ SAID = {
         Text("the function", "该函数"),
         Text("test the parameter that was meant", "改为判断真正要用的参数"),
     ),
+    "polled": (
+        Text(
+            "each rank asks for this file by itself: one sees it a turn before the others and leaves the loop alone",
+            "每个 rank 各自查询此文件：某个 rank 会比其他 rank 早一轮看到并独自离开循环",
+        ),
+        Text("asked here", "在这里查询"),
+        Text(
+            "ask on rank 0 and broadcast the answer, then let every rank leave",
+            "在 rank 0 上查询并广播结果，再让所有 rank 一起离开",
+        ),
+    ),
     "cleared": (
         Text(
             "rank 0 may still delete what the other ranks write here: no barrier in between",
