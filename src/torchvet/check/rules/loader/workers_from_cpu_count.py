@@ -23,6 +23,8 @@ RULE = Rule(
 @RULE.asking("settings.from_cpu_count")
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for place in answers:
+        if project.settings.only_prepare_data(place.loaders):
+            continue
         others = [x for x in place.loaders if x.module is not place.module or not x.spans(place.pos)]
         yield RULE.at(
             project,
