@@ -230,7 +230,7 @@ class Processes:
     def on_first_gpu(self) -> list[Site]:
         """Collectives over the current device in a program that starts NCCL and never says which GPU is a rank's
         own: all ranks meet on GPU 0."""
-        from .wrapping_current import on_current_device
+        from .wrapping_device import on_current_device
 
         out: dict[tuple[str, int], Site] = {}
         for call, f, _ in self.calls_of(INIT):
