@@ -62,14 +62,7 @@ class Evaluations:
             here = page.tokens & words
             if not here:
                 continue
-            functions: dict[int, Function] = {}
-            for word in here:
-                i = page.text.find(word + "(")
-                while i >= 0:
-                    f = page.at(i)
-                    functions[id(f)] = f
-                    i = page.text.find(word + "(", i + len(word))
-            for f in sorted(functions.values(), key=lambda f: f.pos):
+            for f in page.holding(*(w + "(" for w in here)):
                 with self.program.guard(f.module):
                     for e, tests in constructions(self.program.body(f), here, ()):
                         name = self.program.qualified(e[2], self.program.scope(f)) or ""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from ..program.model import Block, Class, Expr, Function, Module
     from .ranks_machine import Machine
-    from .ranks_suspects import Page
 
     Branch = tuple[int, int]  # position of a test, number of its branch
     Seen = dict[str, list[tuple[tuple[Branch, ...], Expr]]]
@@ -71,7 +70,7 @@ class Forwards:
             words = page.tokens & self.suspects.wraps
             if words:
                 with self.program.guard(page.module):
-                    for f in wrapping(page, words):
+                    for f in page.holding(*(w + "(" for w in words)):
                         for cls, wrap in self.wrapped(f, words):
                             for p in self.partial(cls, f.module, wrap, seen):
                                 out.setdefault((p.module.path, p.pos), p)
@@ -262,15 +261,3 @@ class Forwards:
                 if bound or (row.result == "fsdp2_module" and x[3] and x[3][0][0] == "name" and x[3][0][2] == e[2]):
                     return int(x[1])
         return 0
-
-
-def wrapping(page: Page, words: set[str]) -> list[Function]:
-    """The functions of a page that call something of these names."""
-    found: dict[int, Function] = {}
-    for word in words:
-        i = page.text.find(word + "(")
-        while i >= 0:
-            f = page.at(i)
-            found[id(f)] = f
-            i = page.text.find(word + "(", i + len(word))
-    return sorted(found.values(), key=lambda f: f.pos)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..program.model import Block, Expr, Function, Stmt
     from .ranks_frames import Frame
     from .ranks_names import Names
-    from .ranks_suspects import Page
     from .ranks_values import Value
 
     Guard = tuple[Value, Expr]
@@ -73,18 +72,6 @@ def side(guards: tuple[Guard, ...]) -> str:
     if other and not lead:
         return REST
     return SOME
-
-
-def holding(page: Page, words: tuple[str, ...]) -> list[Function]:
-    """The functions of a page whose text holds one of the words."""
-    found: dict[int, Function] = {}
-    for word in words:
-        i = page.text.find(word)
-        while i >= 0:
-            f = page.at(i)
-            found[id(f)] = f
-            i = page.text.find(word, i + len(word))
-    return sorted(found.values(), key=lambda f: f.pos)
 
 
 def conditional(text: str, word: str) -> bool:

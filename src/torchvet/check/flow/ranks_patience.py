@@ -11,7 +11,7 @@ from itertools import pairwise
 from ... import knowledge
 from ..program.model import blocks_of, calls_in, walk_block
 from ..program.program import callee_name
-from .ranks_guarded import LEADS, Guarded, holding, side
+from .ranks_guarded import LEADS, Guarded, side
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ class Patience:
             elif seconds > SHORT:
                 continue
             with self.program.guard(page.module):
-                for f in holding(page, (*waits, "first(") if first else tuple(waits)):
+                for f in page.holding(*waits, *(("first(",) if first else ())):
                     out += self.of(f, seconds)
         return out
 
     def given(self, page: Page) -> int:
         """The time-out that `init_process_group` is given in a module, in seconds; 0: none that is known."""
         best = 0
-        for f in holding(page, ("init_process_group(",)):
+        for f in page.holding("init_process_group("):
             for e in self.program.calls(f):
                 if callee_name(e) == "init_process_group":
                     t = next((v for k, v in e[4] if k == "timeout"), None)

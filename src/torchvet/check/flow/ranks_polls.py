@@ -9,7 +9,6 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, target_names, walk_block, walk_expr
 from ..program.program import callee_name
-from .ranks_guarded import holding
 from .ranks_races import Race
 from .ranks_suspects import words_of
 
@@ -36,14 +35,14 @@ class Polls:
         helpers: dict[str, Function] = {}
         pages = [p for p in self.suspects.pages.values() if any(a in p.text for a in ASKS)]
         for page in pages:
-            for f in holding(page, ASKS):
+            for f in page.holding(*ASKS):
                 if f.name != "<module>" and not f.params and f.end_line - f.first_line < LONGEST:
                     own = words_of(self.suspects.text_of(f))  # nobody agrees in it, and all ranks ask
                     if own.isdisjoint(self.suspects.steps) and own.isdisjoint(self.suspects.words):
                         helpers[f.name] = f
         for page in list(self.suspects.pages.values()):
             words = [f"if {h}(" for h in page.tokens & helpers.keys()] + ["if os.path.exists(", "if os.path.isfile("]
-            for f in holding(page, tuple(w for w in words if w in page.text)):
+            for f in page.holding(*words):
                 if self.suspects.is_hot(f):
                     with self.program.guard(f.module):
                         yield from self.in_loops(f, helpers)

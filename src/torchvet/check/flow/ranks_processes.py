@@ -10,7 +10,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
-from .ranks_guarded import ALL, Guarded, holding, side
+from .ranks_guarded import ALL, Guarded, side
 from .ranks_suspects import words_of
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class Processes:
         for page in starting:
             if page.tokens.isdisjoint(choices):
                 with self.program.guard(page.module):
-                    for f in holding(page, STARTING):
+                    for f in page.holding(*STARTING):
                         out += self.in_function(f)
         return out
 
@@ -167,7 +167,7 @@ class Processes:
         for page in list(self.suspects.pages.values()):
             if DESTROY in page.tokens:
                 with self.program.guard(page.module):
-                    for f in holding(page, (DESTROY + "(",)):
+                    for f in page.holding(DESTROY + "("):
                         out += self.taken_down(f)
         return out
 

@@ -105,16 +105,8 @@ class Races:
                 here.add("torch.save")
             if not here or page.tokens.isdisjoint(self.suspects.words):
                 continue
-            functions: dict[int, Function] = {}
-            for word in here:
-                i = page.text.find(word + "(")
-                while i >= 0:
-                    f = page.at(i)
-                    if self.suspects.is_ranked(f):
-                        functions[id(f)] = f
-                    i = page.text.find(word + "(", i + len(word))
             uses = [w + "(" for w in page.tokens & self.uses]
-            for f in sorted(functions.values(), key=lambda f: f.pos):
+            for f in filter(self.suspects.is_ranked, page.holding(*(w + "(" for w in here))):
                 text = self.suspects.text_of(f) if f.name != "<module>" else page.text
                 if sum(text.count(u) for u in uses) > 1:
                     with self.program.guard(f.module):

@@ -71,13 +71,7 @@ class Saves:
                 continue
             if page.tokens.isdisjoint(("DistributedDataParallel", "DDP")) or "DataParallel" in page.tokens:
                 continue
-            i = text.find("torch.save(")
-            functions: dict[int, Function] = {}
-            while i >= 0:
-                f = page.at(i)
-                functions[id(f)] = f
-                i = text.find("torch.save(", i + 1)
-            for f in functions.values():
+            for f in page.holding("torch.save("):
                 with self.program.guard(f.module):
                     out += self.by_all(f)
         return out

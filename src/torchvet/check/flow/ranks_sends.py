@@ -116,14 +116,7 @@ class Sends:
 
     # ------------------------------------------------------------------------------------------ handles that are lost
     def dropped(self, page: Page) -> Iterator[Unmatched]:
-        functions: dict[int, Function] = {}
-        for word in ("async_op=True", "isend(", "irecv("):
-            i = page.text.find(word)
-            while i >= 0:
-                f = page.at(i)
-                functions[id(f)] = f
-                i = page.text.find(word, i + len(word))
-        for g in sorted(functions.values(), key=lambda f: f.pos):
+        for g in page.holding("async_op=True", "isend(", "irecv("):
             for f in self.program.with_nested(g):
                 for s, looped in statements(self.program.body(f), False):
                     e = s[2] if s[0] == "expr" else s[3] if s[0] == "assign" else None

@@ -51,14 +51,7 @@ class Shapes:
             here = page.tokens & words
             if not here:
                 continue
-            functions: dict[int, Function] = {}
-            for word in here:
-                i = page.text.find(word + "(")
-                while i >= 0:
-                    f = page.at(i)
-                    functions[id(f)] = f
-                    i = page.text.find(word + "(", i + len(word))
-            for f in sorted(functions.values(), key=lambda f: f.pos):
+            for f in page.holding(*(w + "(" for w in here)):
                 text = self.suspects.text_of(f) if f.name != "<module>" else page.text
                 if "mask" in text or "[" in text or any(m in text for m in marks):
                     with self.program.guard(f.module):

@@ -166,6 +166,17 @@ class Page:
                 yield i
             i = text.find(word, i + size)
 
+    def holding(self, *texts: str) -> list[Function]:
+        """The functions in which one of the texts stands, in their order."""
+        found: dict[int, Function] = {}
+        for text in texts:
+            i = self.text.find(text)
+            while i >= 0:
+                f = self.at(i)
+                found[id(f)] = f
+                i = self.text.find(text, i + len(text))
+        return sorted(found.values(), key=lambda f: f.pos)
+
     def before(self, offset: int) -> str:
         """What stands before an offset in its line."""
         return self.text[self.text.rfind("\n", 0, offset) + 1 : offset]

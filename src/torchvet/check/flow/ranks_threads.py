@@ -54,14 +54,7 @@ class Threads:
         for page in list(self.suspects.pages.values()):
             if page.tokens.isdisjoint(STARTS) or page.tokens.isdisjoint(self.suspects.steps | self.suspects.hot_names):
                 continue
-            functions: dict[int, Function] = {}
-            for word in STARTS:
-                i = page.text.find(word + "(") if word in page.tokens else -1
-                while i >= 0:
-                    f = page.at(i)
-                    functions[id(f)] = f
-                    i = page.text.find(word + "(", i + len(word))
-            for f in sorted(functions.values(), key=lambda f: f.pos):
+            for f in page.holding(*(w + "(" for w in STARTS if w in page.tokens)):
                 with self.program.guard(f.module):
                     out += self.of(f)
         return out
