@@ -29,7 +29,7 @@ from pathlib import Path
 
 import yaml
 from packages import PINS, unpacked
-from results import ROOT, torchvet, write
+from results import ORDER, ROOT, torchvet, write
 
 REVIEWED = ROOT / "bench" / "corpus_reviewed.yaml"
 Key = tuple[str, str, str, str]
@@ -194,6 +194,11 @@ def main() -> int:
     if not (args.source or args.root or args.package or args.rule or args.select):
         about = "Released packages, as pinned in bench/packages.py; verdicts: bench/corpus_reviewed.yaml."
         write("corpus", f"## Real packages\n\n{about}\n\n{text}")
+    elif args.root and f"read {args.select}" in ORDER:
+        count = sum(f.read_bytes().count(b"\n") for _, folder in targets for f in folder.rglob("*.py") if f.is_file())
+        about = f"`python bench/corpus.py --root FOLDER --select {args.select} {' '.join(args.package)}`: "
+        about += f"{count / 1e6:.2f} million lines of Python; verdicts: bench/corpus_reviewed.yaml."
+        write(f"read {args.select}", f"## Code that was read: {args.select}\n\n{about}\n\n{text}")
     return 0
 
 

@@ -17,7 +17,7 @@ from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, leaves, varie
 from .traces import HEAVY, Op, Table, Trace, Walker
 from .traces_compare import Comparison
 from .traces_items import every
-from .traces_questions import swallowing
+from .traces_questions import reached, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,19 +209,7 @@ class Ranks:
         trace = self.machine.root(caller)
         if (id(caller), id(function)) in self.machine.met:
             return True
-        seen: set[int] = set()
-        stack = [trace]
-        while stack:
-            t = stack.pop()
-            if id(t) in seen:
-                continue
-            seen.add(id(t))
-            for item in every(t.items):
-                if item[0] == "call":
-                    if item[1].function is function:
-                        return True
-                    stack.append(item[1])
-        return False
+        return any(t.function is function for t in reached(trace))
 
     def of(self, function: Function) -> list[Divergence]:
         key = id(function)

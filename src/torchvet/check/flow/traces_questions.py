@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .ranks_values import Value
-    from .traces import Item, Items, Op
+    from .traces import Item, Items, Op, Trace
 
 
 def swallowing(item: Item) -> str:
@@ -55,6 +55,18 @@ def ops_of(items: Items) -> Iterator[Op]:
             elif item[0] == "call" and item[1].has_ops and id(item[1]) not in seen:
                 seen.add(id(item[1]))
                 stack.append(item[1].items)
+
+
+def reached(trace: Trace) -> Iterator[Trace]:
+    """A trace and those that it calls, at any depth, each once."""
+    seen: set[int] = set()
+    stack = [trace]
+    while stack:
+        t = stack.pop()
+        if id(t) not in seen:
+            seen.add(id(t))
+            yield t
+            stack += [item[1] for item in every(t.items) if item[0] == "call"]
 
 
 def conditions(items: Items, op: Op, inside: bool = False, known: dict[int, int | None] | None = None) -> int | None:

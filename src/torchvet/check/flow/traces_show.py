@@ -31,7 +31,7 @@ from .ranks_values import (
     varies,
 )
 from .traces import HEAVY
-from .traces_items import every
+from .traces_questions import reached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ class Shown:
             self.limits.append(Text("more ways than are compared: differences behind them are not seen",
                                     "路径过多，未全部比较：其后的差异不可见"))  # fmt: skip
         heavy = {}
-        for trace in called_in(self.trace):
+        for trace in reached(self.trace):
             if trace.weight > HEAVY and trace.function is not None and trace.function is not function:
                 heavy[f"{trace.module.path}:{trace.function.qualname}"] = trace.weight
         for name, weight in sorted(heavy.items()):
@@ -411,20 +411,6 @@ class Shown:
                 Text("{n} steps, more than {most}: not looked at inside of its callers",
                      "共 {n} 步，超过 {most}：不在调用者内部查看", n=self.trace.weight, most=HEAVY)
             )  # fmt: skip
-
-
-def called_in(trace: Trace) -> list[Trace]:
-    out: list[Trace] = []
-    seen: set[int] = set()
-    stack = [trace]
-    while stack:
-        t = stack.pop()
-        if id(t) in seen:
-            continue
-        seen.add(id(t))
-        out.append(t)
-        stack += [item[1] for item in every(t.items) if item[0] == "call"]
-    return out
 
 
 def places_of(trace: Trace) -> list[Place]:

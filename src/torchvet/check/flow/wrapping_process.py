@@ -211,17 +211,22 @@ class Processes:
         return kinds.pop() if len(kinds) == 1 else "gpu" if "gpu" in kinds else ""
 
     # ------------------------------------------------------------------------------------------ the own device
-    def unset_devices(self) -> list[Site]:
-        """`init_process_group("nccl")` in a program that puts its model on the GPU of the local rank, never makes that
-        GPU the current one, and uses the current one, or hands the model or its data to code that may."""
-        out = []
+    def without_own_device(self) -> Iterator[tuple[Expr, Function, list[Module]]]:
+        """(the start of NCCL, its function, the program's modules) of programs that nowhere make a GPU the current
+        one."""
         for call, f, _ in self.calls_of(INIT):
             if self.backend(call, f) != "gpu" or any(k in ("device_id", None) for k, _ in call[4]):
                 continue
             group = self.origins.options.group(f.module)
             texts = [self.program.text(m.path) or "" for m in group]
-            if any(w in t for t in texts for w in knowledge.loader("device_words")):
-                continue
+            if not any(w in t for t in texts for w in knowledge.loader("device_words")):
+                yield call, f, group
+
+    def unset_devices(self) -> list[Site]:
+        """`init_process_group("nccl")` in a program that puts its model on the GPU of the local rank, never makes that
+        GPU the current one, and uses the current one, or hands the model or its data to code that may."""
+        out = []
+        for call, f, group in self.without_own_device():
             other = self.per_gpu(group)
             if other is not None and (self.uses_current(f, group) or self.is_open(*other)):
                 out.append(Site(call, f, *other))
@@ -233,13 +238,7 @@ class Processes:
         from .wrapping_device import on_current_device
 
         out: dict[tuple[str, int], Site] = {}
-        for call, f, _ in self.calls_of(INIT):
-            if self.backend(call, f) != "gpu" or any(k in ("device_id", None) for k, _ in call[4]):
-                continue
-            group = self.origins.options.group(f.module)
-            texts = [self.program.text(m.path) or "" for m in group]
-            if any(w in t for t in texts for w in knowledge.loader("device_words")):
-                continue
+        for call, f, group in self.without_own_device():
             found = on_current_device(self, group)
             if found is not None:
                 out.setdefault((found[1].module.path, found[0][1]), Site(*found, call, f))
