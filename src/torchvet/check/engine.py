@@ -16,7 +16,7 @@ from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Finding, Span, Text
 from .beside import Beside, possible
 from .program.cache import GATED, FactsCache, RunCache, digest
 from .source import words
-from .source.walk import EXCLUDED, NOTEBOOK, Walk, read, unreadable, walk
+from .source.walk import DEPLOYMENT, EXCLUDED, NATIVE, NOTEBOOK, PYTHON, Walk, kind_of, read, unreadable, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class _Check:
         self.notebooks: dict[str, Any] = {}
         self.texts: dict[str, str | None] = {}
         self.ran: list[str] = []
+        self.commented: list[str] = []
         self.beyond: set[str] = set()
         self.started = self.last = perf_counter()
 
@@ -153,18 +154,19 @@ class _Check:
             root = self.root
             name = os.path.relpath(stdin_name, root).replace(os.sep, "/") if stdin_name != "<stdin>" else stdin_name
             self.overlay[name] = stdin
-            kind = NOTEBOOK if name.endswith(".ipynb") else "python"
-            found.files = [(name, os.path.join(root, name), len(stdin), 0, kind)]
+            kind = kind_of(name.rpartition("/")[2]) or PYTHON
+            entries = found.files if kind in (PYTHON, NOTEBOOK) else found.others
+            entries.append((name, os.path.join(root, name), len(stdin), 0, kind))
         else:
             found = self.walked(paths)
         root, result = self.root, self.result
-        result.files = len(found.files)
+        result.files = len(found.files) + len(found.others)
         result.skipped = found.skipped
         self.stage("walk")
         caching = not (options.no_cache or self.overlay or found.problems)
         runs = RunCache(root, options.cache_dir, enabled=caching)
         asked = repr((options.fingerprint(), paths, root))
-        files = [(e[0], e[2], e[3]) for e in found.files]
+        files = [(e[0], e[2], e[3]) for e in (*found.files, *found.others)]
         known = runs.lookup(asked, files)
         if known is not None and self.unchanged(known[1]):
             result.restore(known[0])
@@ -343,14 +345,30 @@ class _Check:
     def judge(self, found: Walk, rows: dict[str, Row]) -> tuple[list[Finding], list[str]]:
         """Run the rules over the program. Also gives the files beyond the walk that the answer depends on."""
         program, present, findings = self.program_of(found, rows)
-        self.result.parsed = len(program.modules)
-        if program.modules:
+        self.admit_others(found, program, findings)
+        self.result.parsed = len(program.modules) + len(program.others)
+        if program.modules or program.others:
             findings += self.run_rules(program, present, sum(e[2] for e in found.files if e[0] in program.modules))
         for path, what in program.crashes:
             findings.append(internal_error(path, what))
         self.result.given_up = program.given_up
-        walked = {entry[0] for entry in found.files}
+        walked = {entry[0] for entry in (*found.files, *found.others)}
         return findings, sorted((self.beyond | program.loaded_on_demand | program.consulted) - walked)
+
+    def admit_others(self, found: Walk, program: Program, findings: list[Finding]) -> None:
+        """Sources of other languages and deployment files that can matter."""
+        for path, full, _, _, kind in found.others:
+            from .source import other_words
+
+            try:
+                data = self.overlay[path] if path in self.overlay else read(full)
+            except OSError as e:
+                findings.append(tool_finding("unreadable-file", "TV004", WARNING, Span(path, 1), unreadable(e)))
+                continue
+            if other_words.admit(data, kind):
+                program.others[path] = kind
+                if b"torchvet:" in data:
+                    self.commented.append(path)
 
     def run_rules(self, program: Program, present: set[str], size: int) -> list[Finding]:
         """What the rules find; those about ranks in a second process when the program is large."""
@@ -366,7 +384,12 @@ class _Check:
             if r.family not in self.result.looked_at:
                 words = [x.words for x in rules.values() if x.family == r.family and x.run is not None]
                 subjects = frozenset().union(*words) if all(words) else present
-                self.result.looked_at[r.family] = sum(bool(subjects & m.words) for m in program.modules.values())
+                kind = OTHERS.get(r.family)
+                self.result.looked_at[r.family] = (
+                    sum(k == kind for k in program.others.values())
+                    if kind
+                    else sum(bool(subjects & m.words) for m in program.modules.values())
+                )
             if not r.words or r.words & present:
                 live.append(r)
         # kept until the process ends: taking a program apart object by object is a tenth of a large check
@@ -397,7 +420,7 @@ class _Check:
         return found, self.result.timing[before:], program.crashes, program.given_up, loaded
 
     def apply(self, rules: list[Listed], project: Project) -> list[Finding]:
-        walked = set(project.program.modules) - project.program.loaded_on_demand
+        walked = (set(project.program.modules) - project.program.loaded_on_demand) | set(project.program.others)
         found: list[Finding] = []
         for r in rules:
             try:
@@ -425,6 +448,7 @@ class _Check:
                 f.source = self.line(f.span.path, f.span.line)
         fingerprints(findings)
         commented = [path for path, row in rows.items() if row[0] == "module" and SUPPRESSIONS in row[2]]
+        commented += self.commented
         kept, self.result.suppressed = apply(findings, self.read_text, self.options, files=commented, only=self.ran)
         self.result.internal_errors = any(f.name == "internal-error" for f in kept)
         fingerprints([f for f in kept if not f.fingerprint])
@@ -476,6 +500,8 @@ class _Check:
 SUPPRESSIONS = "torchvet:"
 """Word of a module that holds a suppression comment."""
 GATED_ROW = ("gated",)
+OTHERS = {"native": NATIVE, "deploy": DEPLOYMENT}
+"""Family of rules to the kind of other file that it is about."""
 
 
 def common_root(paths: list[str]) -> str:

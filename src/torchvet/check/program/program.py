@@ -50,6 +50,7 @@ class Program:
         self._walked = frozenset(self.files)
         self.modules: dict[str, Module] = {}
         self.loaded_on_demand: set[str] = set()
+        self.others: dict[str, str] = {}  # path to kind: admitted files that are no Python (`source.walk`)
         self.consulted: set[str] = set()  # other files that the answer depends on, there or not
         self.crashes: list[tuple[str, str]] = []
         self.given_up: list[tuple[str, str]] = []

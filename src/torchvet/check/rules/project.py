@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from ..source.walk import DEPLOYMENT, NATIVE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ..config import Options
+    from ..flow.deploy import Deploy
     from ..flow.graphs import Graphs
+    from ..flow.native import Native
     from ..flow.ranks import Ranks
     from ..flow.settings import Settings
     from ..flow.settings_use import Unsharded
@@ -45,6 +49,11 @@ NEEDS = {
 }
 """Words without which a question about loaders or wrapping has no answer."""
 
+EMBEDDED = (
+    "load_inline", "cpp_extension", "RawKernel", "RawModule", "cudaMalloc", "cudart", "cuda.bindings", "hipMalloc",
+)  # fmt: skip
+"""Names with which Python holds native sources or calls the runtime itself."""
+
 EAGER = ("Adagrad",)
 """Optimizers that make their state at once: the order matters on one GPU too."""
 
@@ -81,6 +90,10 @@ class Project:
             return self.has_ranks()
         if flow == "wrapping":
             return (self.has_ranks() or self.names(EAGER)) and (question not in NEEDS or self.names(NEEDS[question]))
+        if flow == "native":
+            return NATIVE in self.program.others.values() or self.names(EMBEDDED)
+        if flow == "deploy":
+            return DEPLOYMENT in self.program.others.values()
         if flow == "settings":
             return self.names(LOADING) and (question not in NEEDS or self.names(NEEDS[question]))
         return flow != "unsharded" or (self.names(LOADING) and self.has_ranks())
@@ -141,3 +154,19 @@ class Project:
 
             self._flows["wrapping"] = Wrapping(self.program, self.options)
         return self._flows["wrapping"]  # type: ignore[return-value]
+
+    @property
+    def native(self) -> Native:
+        if "native" not in self._flows:
+            from ..flow.native import Native
+
+            self._flows["native"] = Native(self.program, self.options)
+        return self._flows["native"]  # type: ignore[return-value]
+
+    @property
+    def deploy(self) -> Deploy:
+        if "deploy" not in self._flows:
+            from ..flow.deploy import Deploy
+
+            self._flows["deploy"] = Deploy(self.program, self.options)
+        return self._flows["deploy"]  # type: ignore[return-value]

@@ -21,10 +21,23 @@ if TYPE_CHECKING:
 
 PYTHON = "python"
 NOTEBOOK = "notebook"
-KINDS = {"py": PYTHON, "ipynb": NOTEBOOK}
-"""Kind of file by the last part of its name; other files are not reported by the walk."""
+NATIVE = "native"
+DEPLOYMENT = "deployment"
+KINDS = {
+    "py": PYTHON, "ipynb": NOTEBOOK,
+    **dict.fromkeys(("cu", "cuh", "cpp", "cc", "cxx", "c", "h", "hh", "hpp", "hxx", "hip"), NATIVE),
+    **dict.fromkeys(
+        ("yaml", "yml", "sh", "bash", "sbatch", "slurm", "mk", "Dockerfile", "dockerfile", "Containerfile", "Makefile",
+         "makefile", "GNUmakefile"), DEPLOYMENT,
+    ),
+}  # fmt: skip
+"""Kind of file by the last part of its name (a name without a dot is its own last part)."""
+NAMED = {"devcontainer.json": DEPLOYMENT, ".devcontainer.json": DEPLOYMENT, ".gitlab-ci.yml": DEPLOYMENT}
+"""Kind of files that only their whole name tells."""
+DOCKERFILES = ("Dockerfile", "Containerfile")
+"""Beginnings of names such as Dockerfile.gpu."""
 
-TOO_LARGE = {PYTHON: 2 << 20, NOTEBOOK: 64 << 20}
+TOO_LARGE = {PYTHON: 2 << 20, NOTEBOOK: 64 << 20, NATIVE: 2 << 20, DEPLOYMENT: 1 << 20}
 """Bytes from which on a file is taken for generated: parsing takes 300 times its size of memory. A notebook holds
 pictures, of which nothing is parsed."""
 
@@ -45,17 +58,19 @@ MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
 class Walk:
     """What a walk met.
 
-    files     (relative path, absolute path, size in bytes, mtime in ns, kind) rows, sorted by relative path; paths
-              are POSIX, relative to `root` ("../x.py" for what lies outside)
+    files     (relative path, absolute path, size in bytes, mtime in ns, kind) rows of Python and notebooks, sorted by
+              relative path; paths are POSIX, relative to `root` ("../x.py" for what lies outside)
+    others    the same rows for sources of other languages and for deployment files
     problems  (path, Text): what should have been checked and could not be read
     skipped   (path, Text): what is no file to read (a dead link, a FIFO, a device), and generated files of many MB
     roots     relative folders that hold .git, pyproject.toml, setup.py, setup.cfg or requirements*.txt ("" is `root`)
     """
 
-    __slots__ = ("files", "problems", "roots", "skipped")
+    __slots__ = ("files", "others", "problems", "roots", "skipped")
 
     def __init__(self) -> None:
         self.files: list[FileEntry] = []
+        self.others: list[FileEntry] = []
         self.problems: list[tuple[str, Text]] = []
         self.skipped: list[tuple[str, Text]] = []
         self.roots: set[str] = set()
@@ -132,7 +147,9 @@ class _Walker:
                 known.add(target)
                 self.rows[row[1]] = row
         out = self.out
-        out.files = sorted(self.rows.values())
+        rows = sorted(self.rows.values())
+        out.files = [row for row in rows if row[4] == PYTHON or row[4] == NOTEBOOK]
+        out.others = [row for row in rows if row[4] == NATIVE or row[4] == DEPLOYMENT]
         out.problems.sort(key=_first)
         out.skipped.sort(key=_first)
         return out
@@ -171,7 +188,7 @@ class _Walker:
         elif not S_ISREG(status.st_mode):
             self.out.skipped.append((relative, _special()))
         else:
-            kind = KINDS.get(name.rpartition(".")[2]) or _kind_by_first_line(path) or PYTHON
+            kind = kind_of(name) or _kind_by_first_line(path) or PYTHON
             if status.st_size > TOO_LARGE[kind]:
                 self.out.skipped.append((relative, _too_large()))
             else:
@@ -208,7 +225,7 @@ class _Walker:
         prefix = relative + "/" if relative else ""
         stack = [(top, prefix, ignore)]
         excluded = self.excluded.verdict
-        rows, roots, kinds, shown = self.rows, self.out.roots, KINDS, SHOWN
+        rows, roots, kinds, named, shown = self.rows, self.out.roots, KINDS, NAMED, SHOWN
         while stack:
             folder, prefix, ignore = stack.pop()
             if folder in self.walked:
@@ -227,7 +244,9 @@ class _Walker:
             repository = None
             for entry in entries:
                 name = entry.name
-                kind = kinds.get(name.rpartition(".")[2])
+                kind = kinds.get(name.rpartition(".")[2]) or named.get(name)
+                if kind is None and name.startswith(DOCKERFILES):
+                    kind = DEPLOYMENT
                 if kind is not None:
                     wanted.append((entry, name, kind))
                     if name == "setup.py":
@@ -269,7 +288,8 @@ class _Walker:
                             continue
                         status = entry.stat()
                         if status.st_size > TOO_LARGE[kind]:
-                            self.out.skipped.append((path, _too_large()))
+                            if kind != DEPLOYMENT:  # a YAML file of that size is data
+                                self.out.skipped.append((path, _too_large()))
                             continue
                         row = (path, base + name, status.st_size, status.st_mtime_ns, kind)
                         if entry.is_symlink():
@@ -346,13 +366,21 @@ def _posix(path: str) -> str:
     return path if os.sep == "/" else path.replace(os.sep, "/")
 
 
+def kind_of(name: str) -> str | None:
+    """The kind of a file by its name (without folder), or None."""
+    kind = KINDS.get(name.rpartition(".")[2]) or NAMED.get(name)
+    return DEPLOYMENT if kind is None and name.startswith(DOCKERFILES) else kind
+
+
 def _kind_by_first_line(path: str) -> str | None:
     """A given file with no telling name: what its `#!` line says."""
     try:
         first = read(path, 128).partition(b"\n")[0]
     except OSError:
         return None
-    return PYTHON if first[:2] == b"#!" and b"python" in first else None
+    if first[:2] != b"#!":
+        return None
+    return PYTHON if b"python" in first else DEPLOYMENT if b"sh" in first else None
 
 
 def read(path: str, limit: int = -1) -> bytes:
