@@ -81,3 +81,11 @@ def test_both_set_by_one_file(tmp_path):
     (tmp_path / "main.yaml").write_text("workers: 0\nkeep: true\n", "utf-8")
     (conflict,) = settings_of(tmp_path, train=HEAD + source).conflicts.needs_workers()
     assert conflict.sure and conflict.place.in_file == "main.yaml:1"
+
+
+def test_configuration_merged_with_itself(tmp_path):
+    source = (
+        "def run(parts):\n    cfg = OmegaConf.load(\"conf/main.yaml\")\n    while parts:\n"
+        "        cfg = OmegaConf.merge(cfg, parts.pop())" + MAKE
+    )
+    assert (6, "conf/main.yaml:2") in found(tmp_path, source, conf__main="data:\n  workers: 6\n")

@@ -66,19 +66,15 @@ class Configs:
             return None
         if kind == "merge":
             for a in reversed(call[3]):  # the last one that has the entry wins
-                found = self.entry(a, frame, name)
+                found = self.origins.entry(a, name, frame)
                 if found is not None:
                     return found
             return None
         if kind == "same":
-            return self.entry(call[3][0], frame, name)
+            return self.origins.entry(call[3][0], name, frame)
         layer = self.loaded(call[3][0], frame)
         part = self.part(self.origin((layer,)), name) if layer is not None and layer[0][0] == "map" else None
         return [part] if part is not None else None
-
-    def entry(self, e: Expr, frame: Frame, name: str) -> list[Origin] | None:
-        found = [x for o in self.origins.of(e, frame) for x in self.origins.entry_of(o, name) or ()]
-        return found or None
 
     def loaded(self, e: Expr, frame: Frame) -> Layer | None:
         """The document of the one file that the expression names or has opened."""
