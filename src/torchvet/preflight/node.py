@@ -1,0 +1,176 @@
+"""All probes on one machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from torchvet.findings import Text, UserError
+
+from .probe import FAIL, UNKNOWN, VERDICTS, WARN, Probe, Result, load, probe_names
+from .surroundings import surroundings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Any
+
+    from .host import Host
+    from .plan import Plan
+
+SCHEMA = 1
+PATIENCE = 0.3
+"""Seconds that are kept of the whole time for what comes after the probes."""
+
+
+class NodeReport:
+    """What the probes of one machine said. `node` is about the machine; `counts` numbers of verdicts, with
+    "not_applicable" probes and "skipped" ones."""
+
+    def __init__(self, node: dict[str, Any], results: list[Result], counts: dict[str, int], seconds: float) -> None:
+        self.node = node
+        self.results = results
+        self.counts = counts
+        self.seconds = seconds
+
+    def count(self, verdict: str) -> int:
+        return sum(r.verdict == verdict for r in self.results)
+
+    def worst_first(self) -> list[Result]:
+        return sorted(self.results, key=lambda r: -VERDICTS.index(r.verdict))
+
+    def blocks(self, fail_on: str = FAIL) -> bool:
+        """Is there a result that stops a job? `fail_on`: from this verdict on ("warn", "fail")."""
+        return any(r.verdict == FAIL or (fail_on == WARN and r.verdict == WARN) for r in self.results)
+
+    def plain(self, language: str = "en") -> dict[str, Any]:
+        """The object of the json output."""
+        return {
+            "schema": SCHEMA,
+            "node": self.node,
+            "summary": {
+                **{v: self.count(v) for v in reversed(VERDICTS)}, **self.counts, "seconds": round(self.seconds, 3),
+            },
+            "results": [r.plain(language) for r in self.worst_first()],
+        }  # fmt: skip
+
+    def pack(self) -> dict[str, Any]:
+        """The report as JSON values in both languages, for another node."""
+        return {
+            "schema": SCHEMA, "node": self.node, "counts": self.counts, "seconds": self.seconds,
+            "results": [r.pack() for r in self.results],
+        }  # fmt: skip
+
+    @classmethod
+    def unpack(cls, row: dict[str, Any]) -> NodeReport:
+        return cls(row["node"], [Result.unpack(r) for r in row["results"]], row["counts"], row["seconds"])
+
+
+def examine(
+    host: Host,
+    plan: Plan,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
+    seconds: float = 60,
+) -> NodeReport:
+    """Run the probes: those named in `only` (names or areas; all when empty) without those of `skip`. Each has its own
+    time, all together `seconds`; what gives no answer is unknown. UserError: no such probe or area."""
+    start = time.monotonic()
+    end = start + seconds
+    host.deadline = end - min(PATIENCE, seconds / 4)
+    probes, skipped, results = _chosen(only, skip)
+    turns = [_Turn(p, host, plan) for p in probes]
+    for turn in turns:
+        turn.thread.start()
+    for turn in turns:
+        left = min(turn.started + turn.probe.seconds + 1, host.deadline) - time.monotonic()
+        turn.done.wait(max(0.0, left))
+    absent = 0
+    for turn in turns:
+        answer = turn.answer if turn.done.is_set() else turn.late(time.monotonic())
+        absent += not answer
+        results += answer
+    counts = {"probes": len(probes), "not_applicable": absent, "skipped": skipped}
+    return NodeReport(describe(host), results, counts, time.monotonic() - start)
+
+
+def describe(host: Host) -> dict[str, Any]:
+    """The machine in a few words: hostname, kernel, container, launcher, versions."""
+    versions = dict(host.versions())
+    where = surroundings(host)
+    node: dict[str, Any] = {
+        "hostname": versions.pop("hostname", ""),
+        "container": where.container,
+        "container_signs": where.signs,
+        "launcher": where.launcher,
+        **versions,
+    }
+    return node
+
+
+def _chosen(only: Collection[str], skip: Collection[str]) -> tuple[list[Probe], int, list[Result]]:
+    names = probe_names()
+    loaded: dict[str, Probe] = {}
+    broken: list[Result] = []
+    for name in names:
+        try:
+            loaded[name] = load(name)
+        except Exception as error:  # one broken file is not the run's
+            broken.append(_crash(name, error))
+    areas = {p.area for p in loaded.values()}
+    for word in (*only, *skip):
+        if word not in names and word not in areas:
+            raise UserError(
+                Text("there is no probe or area {word}", "没有名为 {word} 的探针或领域", word=word),
+                Text("torchvet preflight --list shows them", "torchvet preflight --list 列出所有探针"),
+            )
+    chosen = [
+        p
+        for p in loaded.values()
+        if (not only or p.name in only or p.area in only) and p.name not in skip and p.area not in skip
+    ]
+    return chosen, len(loaded) - len(chosen), broken
+
+
+class _Turn:
+    """One run of a probe in a thread of its own: one that gets stuck keeps no other one waiting."""
+
+    def __init__(self, probe: Probe, host: Host, plan: Plan) -> None:
+        self.probe = probe
+        self.started = time.monotonic()
+        self.answer: list[Result] = []
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(host, plan), name=probe.name, daemon=True)
+
+    def _run(self, host: Host, plan: Plan) -> None:
+        try:
+            assert self.probe.run is not None, "no function is registered with @PROBE.check"
+            found = self.probe.run(host, plan)
+            self.answer = [found] if isinstance(found, Result) else list(found or [])
+        except Exception as error:
+            self.answer = [_crash(self.probe.name, error)]
+        finally:
+            self.done.set()
+
+    def late(self, now: float) -> list[Result]:
+        return [
+            self.probe.unknown(
+                Text("no answer in {n} s", "{n} 秒内没有结果", n=f"{now - self.started:.0f}"),
+            )
+        ]
+
+
+def _crash(name: str, error: Exception) -> Result:
+    """A fault of the probe, with the place in it."""
+    trace = error.__traceback__
+    place = ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        place = f"{os.path.basename(code.co_filename)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return Result(
+        name, UNKNOWN, None, None,
+        Text("the probe failed: {error} ({place})", "探针出错：{error}（{place}）",
+             error=f"{type(error).__name__}: {error}", place=place),
+    )  # fmt: skip
