@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Edit, Finding, Note, Span, Text, UserError
+from torchvet.findings.columns import wrap
 from torchvet.report import RuleInfo, render
-from torchvet.report.excerpt import wrap
 
 
 def columns(text: str) -> int:

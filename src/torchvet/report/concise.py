@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchvet.report.excerpt import visible
+from torchvet.findings.columns import visible
 from torchvet.report.place import spoken
 
 TYPE_CHECKING = False

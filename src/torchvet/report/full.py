@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from torchvet.findings import ERROR, POSSIBLE, WARNING
+from torchvet.findings.columns import visible, width, wrap
 from torchvet.report import summary
-from torchvet.report.excerpt import blocks, drawn, repaired, visible, width, wrap
+from torchvet.report.excerpt import blocks, drawn, repaired
 from torchvet.report.place import spoken_file
 
 TYPE_CHECKING = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from torchvet.findings import POSSIBLE, SEVERITIES, Text
+from torchvet.findings.columns import cells
 from torchvet.report import markdown, place, summary
-from torchvet.report.excerpt import blocks, cells, repaired
+from torchvet.report.excerpt import blocks, repaired
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

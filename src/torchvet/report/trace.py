@@ -8,7 +8,7 @@ guards that are the same on every rank are not decided; what stands under them c
 from __future__ import annotations
 
 from torchvet.findings import POSSIBLE, Text
-from torchvet.report.excerpt import visible, width
+from torchvet.findings.columns import visible, width
 from torchvet.report.json import SCHEMA, dump
 from torchvet.report.summary import SEVERITY
 
