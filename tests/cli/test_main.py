@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from torchvet.cli import VERBS
+
 from torchvet import __version__, cli
 
 SOURCE = Path(cli.__file__).parents[2]
@@ -73,8 +75,8 @@ def test_no_verb_shows_the_help_and_is_wrong_use(torchvet):
         (["chekc"], "torchvet: unknown verb chekc (did you mean check?)\n"),
         (["train.py"], "torchvet: unknown verb train.py (torchvet check train.py)\n"),
         (["--fix"], "torchvet: unknown option --fix (options come after the verb: torchvet check --fix)\n"),
-        (["qqqq"], "torchvet: unknown verb qqqq (one of: check, explain, rules)\n"),
-        (["qqqq", "--lang", "zh"], "torchvet: 未知的命令 qqqq (可用命令：check, explain, rules)\n"),
+        (["qqqq"], f"torchvet: unknown verb qqqq (one of: {', '.join(VERBS)})\n"),
+        (["qqqq", "--lang", "zh"], f"torchvet: 未知的命令 qqqq (可用命令：{', '.join(VERBS)})\n"),
     ],
 )
 def test_unknown_verbs(torchvet, fake, words, said):

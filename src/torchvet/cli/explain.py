@@ -1,4 +1,4 @@
-"""`torchvet explain`: the page of a rule, found by name, code, or an unambiguous beginning of either."""
+"""`torchvet explain`: the page of a rule, found by name, code, or an unambiguous beginning of either; or of a probe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def run(argv: Sequence[str]) -> int:
     given, words = parse(argv, ARGUMENTS)
     spoken = language(given.get("lang"))
     if given.get("help"):
-        purpose = Text("What a rule finds, why it matters, how to fix it.", "规则的含义、危害与修复方法。")
+        purpose = Text(
+            "What a rule or probe finds, why it matters, how to fix it.", "规则或探针的含义、危害与修复方法。"
+        )
         terminal.say(help_text("torchvet explain [OPTIONS] NAME|CODE ...", purpose, ARGUMENTS, GROUPS, spoken))
         return 0
     from torchvet.check.rules import all_rules
@@ -33,19 +35,36 @@ def run(argv: Sequence[str]) -> int:
     rules = all_rules()
     if not words:
         raise UserError(
-            Text("explain needs the name or code of a rule", "explain 需要规则名或代码"),
-            Text("torchvet rules lists them", "torchvet rules 列出所有规则"),
-        )
-    found = [rules[find(word, rules)] for word in words]
+            Text("explain needs the name or code of a rule, or a probe", "explain 需要规则名、代码或探针名"),
+            Text("torchvet rules lists them; probes: torchvet preflight --list",
+                 "torchvet rules 列出所有规则；探针：torchvet preflight --list"),
+        )  # fmt: skip
+    found = [probe(word) or rules[find(word, rules)] for word in words]
     if given.get("output-format") == "json":
         import json
 
-        rows = [as_plain(rule, spoken, page=True) for rule in found]
+        rows = [
+            as_plain(rule, spoken, page=True) if hasattr(rule, "code") else probe_as_plain(rule, spoken)
+            for rule in found
+        ]
         text = json.dumps(rows[0] if len(rows) == 1 else rows, ensure_ascii=False, indent=2) + "\n"
         terminal.say(text, machine=True)
     else:
         terminal.say("\n".join(in_language(rule.page(), spoken).rstrip() + "\n" for rule in found))
     return 0
+
+
+def probe(word: str) -> Any:
+    """The probe of `torchvet preflight` with this name, or None."""
+    from torchvet.preflight.probe import load, probe_names
+
+    name = word.strip().lower().replace("_", "-")
+    return load(name) if name in probe_names() else None
+
+
+def probe_as_plain(found: Any, spoken: str) -> dict[str, object]:
+    """A probe as values for JSON."""
+    return {"name": found.name, "area": found.area, "summary": found.summary.render(spoken), "page": found.page()}
 
 
 def find(word: str, rules: Mapping[str, Any]) -> str:
@@ -66,10 +85,12 @@ def find(word: str, rules: Mapping[str, Any]) -> str:
             Text("{word} fits several rules", "{word} 对应多条规则", word=word), Text("{names}", names=shown)
         )
     from torchvet.check.config import did_you_mean
+    from torchvet.preflight.probe import probe_names
 
     raise UserError(
         Text("no rule is called {word}", "没有名为 {word} 的规则", word=word or "''"),
-        did_you_mean(word, [*rules, *by_code]) or Text("torchvet rules lists them", "torchvet rules 列出所有规则"),
+        did_you_mean(word, [*rules, *by_code, *probe_names()])
+        or Text("torchvet rules lists them", "torchvet rules 列出所有规则"),
     )
 
 

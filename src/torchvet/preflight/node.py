@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 
 from torchvet.findings import Text, UserError
 
+from .plan import gpus
 from .probe import FAIL, UNKNOWN, VERDICTS, WARN, Probe, Result, load, probe_names
 from .surroundings import surroundings
 
@@ -106,7 +108,28 @@ def describe(host: Host) -> dict[str, Any]:
         "launcher": where.launcher,
         **versions,
     }
+    cards = _gpus(host)
+    if cards:
+        node["gpus"] = cards
     return node
+
+
+def _gpus(host: Host) -> str:
+    """ "8 × NVIDIA H100 80GB HBM3, driver 570.86.15", from the driver's files: no command is run; "" without GPUs."""
+    folder = "/proc/driver/nvidia/gpus"
+    models: dict[str, int] = {}
+    for name in host.list(folder):
+        found = re.search(r"^Model:\s*(.+)$", host.read(f"{folder}/{name}/information") or "", re.MULTILINE)
+        model = found[1].strip() if found else "GPU"
+        models[model] = models.get(model, 0) + 1
+    seen = gpus(host)
+    if seen and sum(models.values()) > seen:  # the container got some of the node's
+        models = {next(iter(models)): seen} if len(models) == 1 else {"GPU": seen}
+    if not models and seen:
+        models = {"GPU": seen}
+    driver = re.search(r"Module\S*\s.*?(\d{3,}\.[\d.]+)", host.read("/proc/driver/nvidia/version") or "")
+    text = ", ".join(f"{n} × {model}" for model, n in models.items())
+    return f"{text}, driver {driver[1]}" if text and driver else text
 
 
 def _chosen(only: Collection[str], skip: Collection[str]) -> tuple[list[Probe], int, list[Result]]:

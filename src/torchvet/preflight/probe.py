@@ -66,16 +66,18 @@ class Result:
 
 
 class Probe:
-    """What a probe is: name, area, one line about it, and its own time limit in seconds.
+    """What a probe is: name, area, one line about it, and its own time limit in seconds. One that only `informs` says
+    what is there and has no fault to find.
 
     `@PROBE.check` registers `function(host, plan)`, which returns a result, several, or None: the probe does not apply
     to this machine or job."""
 
-    def __init__(self, *, name: str, area: str, summary: Text, seconds: float = 8) -> None:
+    def __init__(self, *, name: str, area: str, summary: Text, seconds: float = 8, informs: bool = False) -> None:
         self.name = name
         self.area = area
         self.summary = summary
         self.seconds = seconds
+        self.informs = informs
         self.run: Check | None = None
 
     def check(self, function: Check) -> Check:

@@ -191,11 +191,12 @@ def _table(folder: str) -> dict[str, Any]:
 
 # ---------------------------------------------------------------------------------------------------- recording
 KEPT = (
-    "ACCELERATE", "APPTAINER_NAME", "APPTAINER_CONTAINER", "AWS_OFI", "COMPOSE_", "CUDA", "DS_", "ENROOT", "FI_", "GLOO",
-    "GOMP", "GPU", "GROUP_", "HF_HOME", "HIP_", "HOME", "HOSTNAME", "HSA_", "KMP", "KUBERNETES_SERVICE_HOST",
-    "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_", "MASTER_", "MIOPEN", "MKL", "MPI", "NCCL", "NNODES", "NODE_RANK", "NUMEXPR",
-    "NVIDIA", "OMP", "OPENBLAS", "PATH", "PET_", "PMI", "PYTHON", "PYTORCH", "RANK", "RCCL", "ROCR", "ROLE_", "SINGULARITY",
-    "SLURM_", "TMPDIR", "TORCH", "TRITON", "UCX", "WORLD_SIZE", "XDG_CACHE", "container",
+    "ACCELERATE", "APPTAINER_NAME", "APPTAINER_CONTAINER", "AWS_OFI", "COMPOSE_", "CUDA", "DS_", "ENROOT",
+    "FI_", "GLOO", "GOMP", "GPU", "GROUP_", "HF_HOME", "HIP_", "HOME", "HOSTNAME", "HSA_", "KMP",
+    "KUBERNETES_SERVICE_HOST", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_", "MASTER_", "MIOPEN", "MKL", "MPI",
+    "NCCL", "NNODES", "NODE_RANK", "NUMEXPR", "NVIDIA", "OMP", "OPENBLAS", "PATH", "PET_", "PMI", "PYTHON",
+    "PYTORCH", "RANK", "RCCL", "ROCR", "ROLE_", "SINGULARITY", "SLURM_", "TMPDIR", "TORCH", "TRITON", "UCX",
+    "WORLD_SIZE", "XDG_CACHE", "container",
 )  # fmt: skip
 """Beginnings of variables that are written down; no other one leaves the machine."""
 SECRET = ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH")

@@ -1,0 +1,168 @@
+"""For people: what stops the job first, each with its fix; what passed is only counted."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from torchvet.findings import Text
+
+from ..probe import FAIL, PASS, UNKNOWN, WARN
+from ..surroundings import NAMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..node import NodeReport
+    from ..probe import Result
+    from . import Style
+
+LABELS = {
+    FAIL: Text("FAIL", "失败"),
+    WARN: Text("WARN", "警告"),
+    UNKNOWN: Text("  ? ", " ?  "),
+    PASS: Text("ok", "通过"),
+}
+COLORS = {FAIL: "1;31", WARN: "1;33", UNKNOWN: "1;36", PASS: "32", "fix": "32", "strong": "1"}
+FIX = Text("fix", "修复")
+ASCII = str.maketrans({"×": "x", "·": "-", "…": "...", "→": "->", "≥": ">=", "≤": "<="})
+UNKNOWNS = 6
+"""So many unknown results are listed without --verbose."""
+NAME = 18
+
+
+def render(report: NodeReport, style: Style) -> str:
+    lines = [headline(report, style), ""]
+    listed = report.worst_first()
+    unknown = [r for r in listed if r.verdict == UNKNOWN]
+    hidden = 0
+    for result in listed:
+        if not style.verbose and result.verdict == PASS:
+            continue
+        if not style.verbose and result.verdict == UNKNOWN and result in unknown[UNKNOWNS:]:
+            hidden += 1
+            continue
+        lines += row(result, style)
+    if hidden:
+        more = Text("{n} more that cannot be told", "另有 {n} 项无法判断", n=hidden)
+        lines.append(f"{_label(UNKNOWN, style)}  {more.render(style.language)}")
+    if not style.verbose:
+        lines.append(passed(report, style))
+    lines += ["", _paint(verdict(report, style.fail_on).render(style.language), "strong", style)]
+    text = "\n".join(lines) + "\n"
+    return text if style.unicode else text.translate(ASCII)
+
+
+def headline(report: NodeReport, style: Style) -> str:
+    """ "gpu-07 · docker container · 8 × H100, driver 570.86 · 61 probes in 0.9 s"."""
+    node = report.node
+    parts: list[object] = [node.get("hostname") or "?"]
+    if node.get("container") in NAMES:
+        parts.append(NAMES[str(node["container"])])
+    if node.get("launcher"):
+        parts.append(node["launcher"])
+    if node.get("gpus"):
+        parts.append(node["gpus"])
+    parts.append(
+        Text("{n} probes in {t} s", "{n} 个探针，{t} 秒", n=report.counts.get("probes", 0), t=f"{report.seconds:.1f}")
+    )
+    return " · ".join(p.render(style.language) if isinstance(p, Text) else str(p) for p in parts)
+
+
+def row(result: Result, style: Style) -> list[str]:
+    """The lines of one result: label, probe, message; its fix below."""
+    name = result.probe + " " * max(1, NAME - len(result.probe))
+    head = f"{_label(result.verdict, style)}  {name}"
+    left = 6 + len(name) if len(name) <= NAME else 6 + NAME
+    said = wrap(result.message.render(style.language), style.width - left)
+    lines = [head + said[0], *(" " * left + s for s in said[1:])]
+    if len(name) > NAME:
+        said = wrap(result.message.render(style.language), style.width - left)
+        lines = [head.rstrip(), *(" " * left + s for s in said)]
+    if result.fix is not None:
+        word = FIX.render(style.language)
+        fixes = wrap(result.fix.render(style.language), style.width - left - 5)
+        lines.append(" " * left + _paint(word, "fix", style) + " " * (5 - columns(word)) + fixes[0])
+        lines += [" " * (left + 5) + s for s in fixes[1:]]
+    return lines
+
+
+def passed(report: NodeReport, style: Style) -> str:
+    n, absent = report.count(PASS), report.counts.get("not_applicable", 0)
+    others = Text("{n} others", "其余 {n} 项", n=n) if len(report.results) > n else Text("{n} probes", "{n} 项", n=n)
+    tail = Text("--verbose lists them", "--verbose 列出全部")
+    if absent:
+        tail = Text("{n} do not apply here; {x}", "{n} 项不适用于此；{x}", n=absent, x=tail)
+    label = _label(PASS, style)
+    said = others.render(style.language)
+    return f"{label}  {said}{' ' * max(1, NAME - columns(said))}{tail.render(style.language)}"
+
+
+def verdict(report: NodeReport, fail_on: str) -> Text:
+    """The last line: counts, and whether the job should start."""
+    fails, warns, unknown = (report.count(v) for v in (FAIL, WARN, UNKNOWN))
+    parts = []
+    if fails:
+        parts.append(Text("{n} failed", "{n} 项失败", n=fails))
+    if warns:
+        parts.append(Text("{n} warning" if warns == 1 else "{n} warnings", "{n} 项警告", n=warns))
+    if unknown:
+        parts.append(Text("{n} unknown", "{n} 项未知", n=unknown))
+    if not parts:
+        parts.append(Text("nothing found", "没有发现问题"))
+    counted = parts[0]
+    for part in parts[1:]:
+        counted = Text("{a}, {b}", "{a}，{b}", a=counted, b=part)
+    if report.blocks(fail_on):
+        return Text("{x}: do not start this job", "{x}：不要启动此作业", x=counted)
+    if fails or warns:
+        return Text("{x}: the job can start", "{x}：作业可以启动", x=counted)
+    return Text("{x}: nothing speaks against this job", "{x}：没有妨碍此作业的问题", x=counted)
+
+
+def _label(verdict: str, style: Style) -> str:
+    word = LABELS[verdict].render(style.language)
+    return _paint(word, verdict, style) + " " * (4 - columns(word))
+
+
+def _paint(text: str, kind: str, style: Style) -> str:
+    return f"\x1b[{COLORS[kind]}m{text}\x1b[0m" if style.color else text
+
+
+def columns(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """Lines of at most `room` columns, broken at blanks and between Chinese characters. Control characters of what a
+    machine said do not reach the terminal."""
+    clean = "".join(c if c.isprintable() else "�" for c in text.replace("\n", " ").replace("\t", " "))
+    lines, line, used = [], "", 0
+    for word in _words(clean):
+        size = columns(word)
+        if line and used + size > room and word.strip():
+            lines.append(line.rstrip())
+            line, used = "", 0
+        line += word
+        used += size
+    return [*lines, line.rstrip()]
+
+
+def _words(text: str) -> list[str]:
+    """Pieces that stay together: words with the blank after them, single wide characters with the sign after them."""
+    out: list[str] = []
+    word = ""
+    for c in text:
+        wide = unicodedata.east_asian_width(c) in "WF"
+        if wide and c not in "，。：；、）」":
+            if word:
+                out.append(word)
+            word = c
+            continue
+        if word and unicodedata.east_asian_width(word[-1]) in "WF" and not wide and c != " ":
+            out.append(word)
+            word = ""
+        word += c
+        if c == " ":
+            out.append(word)
+            word = ""
+    return [*out, word] if word else out
