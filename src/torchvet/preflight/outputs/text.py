@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 from torchvet.findings import Text
+from torchvet.findings.columns import visible, width, wrap
 
 from ..probe import FAIL, PASS, UNKNOWN, WARN
 from ..surroundings import NAMES
@@ -72,15 +71,15 @@ def row(result: Result, style: Style) -> list[str]:
     name = result.probe + " " * max(1, NAME - len(result.probe))
     head = f"{_label(result.verdict, style)}  {name}"
     left = 6 + len(name) if len(name) <= NAME else 6 + NAME
-    said = wrap(result.message.render(style.language), style.width - left)
+    said = wrap(visible(result.message.render(style.language)), style.width - left)
     lines = [head + said[0], *(" " * left + s for s in said[1:])]
     if len(name) > NAME:
-        said = wrap(result.message.render(style.language), style.width - left)
+        said = wrap(visible(result.message.render(style.language)), style.width - left)
         lines = [head.rstrip(), *(" " * left + s for s in said)]
     if result.fix is not None:
         word = FIX.render(style.language)
-        fixes = wrap(result.fix.render(style.language), style.width - left - 5)
-        lines.append(" " * left + _paint(word, "fix", style) + " " * (5 - columns(word)) + fixes[0])
+        fixes = wrap(visible(result.fix.render(style.language)), style.width - left - 5)
+        lines.append(" " * left + _paint(word, "fix", style) + " " * (5 - width(word)) + fixes[0])
         lines += [" " * (left + 5) + s for s in fixes[1:]]
     return lines
 
@@ -93,7 +92,7 @@ def passed(report: NodeReport, style: Style) -> str:
         tail = Text("{n} do not apply here; {x}", "{n} 项不适用于此；{x}", n=absent, x=tail)
     label = _label(PASS, style)
     said = others.render(style.language)
-    return f"{label}  {said}{' ' * max(1, NAME - columns(said))}{tail.render(style.language)}"
+    return f"{label}  {said}{' ' * max(1, NAME - width(said))}{tail.render(style.language)}"
 
 
 def verdict(report: NodeReport, fail_on: str) -> Text:
@@ -120,49 +119,8 @@ def verdict(report: NodeReport, fail_on: str) -> Text:
 
 def _label(verdict: str, style: Style) -> str:
     word = LABELS[verdict].render(style.language)
-    return _paint(word, verdict, style) + " " * (4 - columns(word))
+    return _paint(word, verdict, style) + " " * (4 - width(word))
 
 
 def _paint(text: str, kind: str, style: Style) -> str:
     return f"\x1b[{COLORS[kind]}m{text}\x1b[0m" if style.color else text
-
-
-def columns(text: str) -> int:
-    """Columns that a text takes on a terminal."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def wrap(text: str, room: int) -> list[str]:
-    """Lines of at most `room` columns, broken at blanks and between Chinese characters. Control characters of what a
-    machine said do not reach the terminal."""
-    clean = "".join(c if c.isprintable() else "�" for c in text.replace("\n", " ").replace("\t", " "))
-    lines, line, used = [], "", 0
-    for word in _words(clean):
-        size = columns(word)
-        if line and used + size > room and word.strip():
-            lines.append(line.rstrip())
-            line, used = "", 0
-        line += word
-        used += size
-    return [*lines, line.rstrip()]
-
-
-def _words(text: str) -> list[str]:
-    """Pieces that stay together: words with the blank after them, single wide characters with the sign after them."""
-    out: list[str] = []
-    word = ""
-    for c in text:
-        wide = unicodedata.east_asian_width(c) in "WF"
-        if wide and c not in "，。：；、）」":
-            if word:
-                out.append(word)
-            word = c
-            continue
-        if word and unicodedata.east_asian_width(word[-1]) in "WF" and not wide and c != " ":
-            out.append(word)
-            word = ""
-        word += c
-        if c == " ":
-            out.append(word)
-            word = ""
-    return [*out, word] if word else out
