@@ -1,0 +1,167 @@
+"""Labels and small sentences that several formats say."""
+
+from __future__ import annotations
+
+from torchvet.findings import Text
+from torchvet.findings.columns import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..model import Diagnosis, Hypothesis, Link
+    from . import Style
+
+HERE = Text("Here", "材料")
+VERDICT = Text("Verdict", "结论")
+OR = Text("Or", "或者")
+LINE = Text("Line", "代码")
+FOR = Text("For", "支持")
+AGAINST = Text("Against", "反对")
+MISSING = Text("Missing", "缺失")
+UNREAD = Text("Unread", "未读")
+RANKS = Text("Ranks", "各 rank")
+ALSO = Text("Also", "另外")
+NEXT = Text("Next", "下一步")
+TIMELINE = Text("Time", "时间")
+CLUSTERS = Text("Stacks", "调用栈")
+FILES = Text("Files", "文件")
+
+CONFIDENCE = {
+    "confirmed": Text("confirmed", "已确认"),
+    "likely": Text("likely", "很可能"),
+    "possible": Text("possible", "有可能"),
+}
+
+PER_RANK = {
+    "log": (Text("log", "份日志"), Text("logs", "份日志")),
+    "recorder": (Text("recorder dump", "份记录器转储"), Text("recorder dumps", "份记录器转储")),
+    "stack": (Text("stack", "份调用栈"), Text("stacks", "份调用栈")),
+    "error": (Text("error file", "份错误文件"), Text("error files", "份错误文件")),
+    "snapshot": (Text("memory snapshot", "份显存快照"), Text("memory snapshots", "份显存快照")),
+    "trace": (Text("profiler trace", "份性能跟踪"), Text("profiler traces", "份性能跟踪")),
+    "series": (Text("series of measurements", "组测量数据"), Text("series of measurements", "组测量数据")),
+}
+"""What a rank leaves, by the key in `Rank.has`: the word for one and for several."""
+
+KINDS_OF_FILES = {
+    "kernel": Text("kernel log", "内核日志"),
+    "slurm": Text("Slurm records", "Slurm 记录"),
+    "kubernetes": Text("Kubernetes records", "Kubernetes 记录"),
+    "launcher": Text("launcher log", "启动器日志"),
+    "nvidia-smi": Text("nvidia-smi", "nvidia-smi"),
+}
+"""Files that belong to no rank, by the name of their reader."""
+
+LONGEST_LIST = 8
+
+
+def listed(numbers: Iterable[int], most: int = LONGEST_LIST) -> str:
+    """ "0-3, 5": runs are joined; of a long list the beginning is shown."""
+    rows: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if rows and n == rows[-1][1] + 1:
+            rows[-1][1] = n
+        else:
+            rows.append([n, n])
+    parts = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in rows]
+    return ", ".join(parts) if len(parts) <= most else ", ".join(parts[:most]) + ", …"
+
+
+def ranks(numbers: Iterable[int], most: int = LONGEST_LIST) -> Text:
+    """ "rank 5", "ranks 0-3, 5 (5 ranks)"."""
+    numbers = sorted(set(numbers))
+    shown = listed(numbers, most)
+    if len(numbers) == 1:
+        return Text("rank {n}", "rank {n}", n=shown)
+    if shown.endswith("…"):
+        return Text("{k} ranks ({n})", "{k} 个 rank（{n}）", k=f"{len(numbers):,}", n=shown)
+    return Text("ranks {n}", "rank {n}", n=shown)
+
+
+def joined(parts: Iterable[Text | str], style: Style) -> str:
+    """Parts of a list as a sentence has them."""
+    return ("，" if style.language == "zh" else ", ").join(style.say(p) for p in parts)
+
+
+def here(diagnosis: Diagnosis, style: Style) -> str:
+    """ "8 ranks: 8 logs, 7 recorder dumps (rank 5 missing), 8 stacks, kernel log"."""
+    inventory, known = diagnosis.inventory, diagnosis.case.ranks
+    world = inventory.world if inventory.world is not None else len(known) or None
+    parts: list[Text | str] = []
+    for key, (one, many) in PER_RANK.items():
+        have = [n for n, r in known.items() if key in r.has]
+        if not have:
+            continue
+        said = Text("{n} {what}", "{n} {what}", n=f"{len(have):,}", what=one if len(have) == 1 else many)
+        lacking = sorted(set(range(world)) - set(have)) if world and world < 1_000_000 else []
+        if lacking and len(lacking) * 2 <= (world or 0):
+            said = Text("{x} ({who} missing)", "{x}（缺 {who}）", x=said, who=ranks(lacking, 3))
+        parts.append(said)
+    for name in dict.fromkeys(kind for _, kind, _, _ in inventory.files):
+        if name in KINDS_OF_FILES:
+            parts.append(KINDS_OF_FILES[name])
+    total = Text("{n} file" if len(inventory.files) == 1 else "{n} files", "{n} 个文件", n=f"{len(inventory.files):,}")
+    if not parts:
+        parts.append(total)
+    said_parts = joined(parts, style)
+    if world:
+        head = Text("{n} rank" if world == 1 else "{n} ranks", "{n} 个 rank", n=f"{world:,}")
+        if len(inventory.nodes) > 1:
+            head = Text("{x} on {n} nodes", "{x}，{n} 个节点", x=head, n=len(inventory.nodes))
+        return style.say(Text("{x}: {y}", "{x}：{y}", x=head, y=said_parts))
+    return said_parts
+
+
+def headline(hypothesis: Hypothesis) -> Text:
+    """The summary with its confidence."""
+    sure = CONFIDENCE.get(hypothesis.confidence, Text(hypothesis.confidence))
+    return Text("{x} ({sure})", "{x}（{sure}）", x=hypothesis.summary, sure=sure)
+
+
+def classified(hypothesis: Hypothesis, style: Style) -> str:
+    """ "rank-absent: left loop · rank 5"."""
+    kind = style.say(
+        Text("{kind}: {sub}", "{kind}：{sub}", kind=hypothesis.cause, sub=hypothesis.sub)
+        if hypothesis.sub
+        else Text("{kind}", kind=hypothesis.cause)
+    )
+    return f"{kind} · {style.say(ranks(hypothesis.ranks))}" if hypothesis.ranks else kind
+
+
+def reason(link: Link, style: Style) -> str:
+    return visible(style.say(link.reason))
+
+
+def nothing(diagnosis: Diagnosis) -> Text:
+    """What is said when there is no verdict."""
+    if any(facts for _, _, _, facts in diagnosis.inventory.files):
+        return Text("no cause of a failure found: nothing here says that this job failed",
+                    "未发现失败原因：这些材料没有显示该作业失败")  # fmt: skip
+    return Text("cannot tell: no file here is evidence that torchvet knows",
+                "无法判断：这里没有 torchvet 认识的证据")  # fmt: skip
+
+
+def quoted(path: str) -> str:
+    """A path as a shell needs it."""
+    import shlex
+
+    return shlex.quote(path)
+
+
+def commands(diagnosis: Diagnosis, style: Style) -> list[str]:
+    """What to type next: the page of the cause, the report with everything."""
+    out = []
+    verdict = diagnosis.verdicts[0] if diagnosis.verdicts else None
+    if verdict is not None:
+        place = style.places.get(verdict.site) if verdict.site is not None else None
+        if place is not None and place.full:
+            out.append(f"torchvet check {quoted(place.full)}")
+        elif verdict.rule:
+            out.append(f"torchvet explain {verdict.rule}")
+        else:
+            out.append(f"torchvet explain {verdict.cause}")
+    paths = " ".join(quoted(p) for p in style.paths[:3]) + (" …" if len(style.paths) > 3 else "")
+    if verdict is not None and paths:
+        out.append(f"torchvet diagnose {paths} -o report.html")
+    return out
