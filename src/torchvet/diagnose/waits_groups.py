@@ -1,0 +1,253 @@
+"""How far every rank is in every process group: one dump per rank; logs where dumps lack."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from array import array
+from dataclasses import dataclass, field
+
+from .calls import canonical
+from .members import members as ranks_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .model import Case, Fact
+
+Row = tuple[str, str, str, tuple[tuple[str, int, str], ...]]
+"""op, sizes, dtypes, frames."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """One rank in one group. `enqueued`, `completed`: last call, None = not known; `calls`: the unfinished ones."""
+
+    rank: int
+    fact: Fact
+    enqueued: int | None = None
+    completed: int | None = None
+    first: int | None = None
+    start: int = 0
+    history: bytes = b""
+    rows: list[Row] = field(default_factory=list)
+    calls: dict[int, Fact] = field(default_factory=dict)
+    backend: str = ""
+    whole: bool = False  # the ring has every call since the start
+    by: str = "recorder"
+
+    @property
+    def open(self) -> int | None:
+        """Number of the oldest unfinished call."""
+        if self.enqueued is None or self.completed is None or self.completed >= self.enqueued:
+            return None
+        return self.completed + 1
+
+    def row(self, seq: int) -> Row | None:
+        """What the rank called with this number; None: not recorded (older than the ring, or never called)."""
+        at = 2 * (seq - self.start)
+        if 0 <= at < len(self.history):
+            number = self.history[at] | self.history[at + 1] << 8
+            if number < len(self.rows):
+                return self.rows[number]
+        call = self.calls.get(seq)
+        if call is not None:
+            v = call.values
+            frames = tuple((str(p), int(n), str(f)) for p, n, f in v.get("frames") or ())
+            return canonical(str(v.get("op", ""))), str(v.get("sizes") or ""), str(v.get("dtypes") or ""), frames
+        return None
+
+    def numbers(self) -> range:
+        """Numbers of the calls that may be recorded."""
+        return range(self.start, self.start + len(self.history) // 2)
+
+
+@dataclass(slots=True)
+class GroupState:
+    """One process group, as its members tell. `members` empty: not known."""
+
+    name: str
+    description: str
+    members: tuple[int, ...]
+    ranks: dict[int, Progress] = field(default_factory=dict)
+    p2p: bool = False
+
+    @property
+    def label(self) -> str:
+        """For people: "world" for the group of all ranks, else the description or name."""
+        if self.name == "0" or self.description == "default_pg" or not self.name:
+            return "world"
+        generic = not self.description or self.description == "undefined"
+        return self.name if generic else f"{self.description} ({self.name})" if self.name else self.description
+
+    @property
+    def backend(self) -> str:
+        return next((p.backend for p in self.ranks.values() if p.backend), "")
+
+
+def chosen_dumps(case: Case) -> dict[int, Fact]:
+    """The dump of each rank to go by: those that were written while calls were outstanding, of one folder together.
+
+    A dump that was written at an exception says that the failed call is finished (gloo: `retired` and
+    `last_completed_collective` advance on a timeout), and a rank may have gone on meanwhile.
+    """
+    folders: dict[str, list[Fact]] = {}
+    for fact in case.of("recorder"):
+        if fact.rank is not None:
+            folders.setdefault(fact.source.rpartition("/")[0], []).append(fact)
+
+    def worth(facts: list[Fact]) -> tuple[int, int, float]:
+        live = {f.rank for f in facts if f.values.get("outstanding")}
+        return (len(live), len({f.rank for f in facts}), -max(f.values.get("latest") or 0 for f in facts))
+
+    chosen: dict[int, Fact] = {}
+    for folder in sorted(folders, key=lambda k: worth(folders[k]), reverse=True):
+        best: dict[int, Fact] = {}
+        for fact in folders[folder]:
+            assert fact.rank is not None
+            old = best.get(fact.rank)
+            if old is None or _better(fact, old):
+                best[fact.rank] = fact
+        for rank, fact in best.items():
+            chosen.setdefault(rank, fact)
+    return chosen
+
+
+def _better(new: Fact, old: Fact) -> bool:
+    """Among dumps of one rank in one folder: not cut, calls outstanding, more entries, with stacks."""
+
+    def key(fact: Fact) -> tuple[bool, bool, int, bool]:
+        v = fact.values
+        return (not v.get("cut"), bool(v.get("outstanding")), int(v.get("entries") or 0), bool(v.get("frames")))
+
+    return key(new) > key(old)
+
+
+def group_states(case: Case) -> list[GroupState]:
+    dumps = chosen_dumps(case)
+    sources = {fact.source: fact for fact in dumps.values()}
+    rows: dict[str, list[Row]] = {}
+    interned: dict[str, Row] = {}
+    states: dict[tuple[str, str], GroupState] = {}
+    for fact in case.of("progress"):
+        if fact.values.get("by") != "recorder" or fact.source not in sources or fact.rank is None:
+            continue
+        dump = sources[fact.source]
+        if fact.source not in rows:
+            rows[fact.source] = _rows(dump, interned)
+        v = fact.values
+        state = _state(states, str(v.get("group")), str(v.get("description") or ""), str(v.get("members") or ""))
+        history = base64.b64decode(v["history"]) if v.get("history") else b""
+        if sys.byteorder == "big" and history:
+            numbers = array("H")
+            numbers.frombytes(history)
+            numbers.byteswap()
+            history = numbers.tobytes()
+        state.ranks[fact.rank] = Progress(
+            fact.rank, fact, v.get("enqueued"), v.get("completed"), v.get("first"), int(v.get("start") or 0), history,
+            rows[fact.source], {}, str(v.get("backend") or ""), bool(dump.values.get("whole")),
+        )  # fmt: skip
+        state.p2p = state.p2p or bool(v.get("p2p"))
+    for fact in case.of("call"):
+        if fact.source in sources and fact.rank is not None and not fact.values.get("p2p"):
+            v = fact.values
+            state = _state(states, str(v.get("group")), str(v.get("description") or ""), str(v.get("members") or ""))
+            progress = state.ranks.get(fact.rank)
+            if progress is not None and isinstance(v.get("seq"), int):
+                progress.calls[v["seq"]] = fact
+    for state in states.values():
+        _settle(state, case)
+    _from_logs(case, states)
+    return sorted(states.values(), key=lambda s: (s.label != "world", s.name))
+
+
+def _rows(dump: Fact, interned: dict[str, Row]) -> list[Row]:
+    """The rows of a dump; equal rows of all dumps are one object."""
+    out = []
+    for op, sizes, dtypes, frames in dump.values.get("rows") or ():
+        key = f"{op}|{sizes}|{dtypes}|{frames}"
+        row = interned.get(key)
+        if row is None:
+            row = (str(op), str(sizes), str(dtypes), tuple((str(p), int(n), str(f)) for p, n, f in frames))
+            interned[key] = row
+        out.append(row)
+    return out
+
+
+def _state(states: dict[tuple[str, str], GroupState], name: str, description: str, members: str) -> GroupState:
+    key = (name, members)
+    state = states.get(key)
+    if state is None:
+        state = states[key] = GroupState(name, description, ranks_of(members))
+    state.description = state.description or description
+    return state
+
+
+def _settle(state: GroupState, case: Case) -> None:
+    """Members of a group whose dumps do not tell them (gloo): all ranks for the default group, else who uses it."""
+    if not state.members:
+        if state.label == "world":
+            count = case.world or max((p.fact.values.get("world") or 0 for p in state.ranks.values()), default=0)
+            state.members = tuple(range(max(count, max(state.ranks, default=-1) + 1)))
+        else:
+            state.members = tuple(sorted(state.ranks))
+    if state.p2p:  # a rank without entries of its own tells a counter of sends
+        for progress in state.ranks.values():
+            if not progress.fact.values.get("p2p") and not progress.history:
+                progress.enqueued = progress.completed = None
+
+
+def _from_logs(case: Case, states: dict[tuple[str, str], GroupState]) -> None:
+    """Watchdog lines, for ranks without a dump: what they called and did not finish, and their own counters."""
+    for fact in _lines(case):
+        v = fact.values
+        rank = fact.rank
+        if rank is None:
+            continue
+        name, description = str(v.get("group") or ""), str(v.get("description") or "")
+        state = _named(states, name, description)
+        if state is None:
+            state = states[name, "log"] = GroupState(name, description, ())
+        progress = state.ranks.get(rank)
+        if progress is not None and progress.by == "recorder":
+            continue
+        if progress is None:
+            progress = state.ranks[rank] = Progress(rank, fact, backend="nccl", by="log")
+        seq = v.get("seq")
+        if fact.kind == "watchdog" and isinstance(seq, int):
+            progress.calls.setdefault(seq, fact)
+            if progress.completed is None or progress.completed >= seq:
+                progress.completed = seq - 1
+            progress.enqueued = max(progress.enqueued or 0, seq)
+        enqueued, completed = v.get("enqueued"), v.get("completed")
+        if isinstance(enqueued, int) and 0 <= enqueued < 1 << 31:
+            progress.enqueued = max(progress.enqueued or 0, enqueued)
+        if isinstance(completed, int) and 0 <= completed < 1 << 31 and progress.completed is None:
+            progress.completed = completed
+    for state in states.values():
+        if not state.members and (state.label == "world"):
+            state.members = tuple(range(max(case.world or 0, max(state.ranks, default=-1) + 1)))
+        elif not state.members:
+            state.members = tuple(sorted(state.ranks))
+
+
+def _lines(case: Case) -> Iterator[Fact]:
+    yield from case.of("watchdog")
+    for fact in case.of("progress", "dump-signal"):
+        if fact.values.get("by") != "recorder":
+            yield fact
+
+
+def _named(states: dict[tuple[str, str], GroupState], name: str, description: str) -> GroupState | None:
+    """The group that a log line means: by name; by description when that is clear."""
+    same = [s for s in states.values() if s.name == name and name]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        return None
+    if not name and not description:
+        found = [s for s in states.values() if s.label == "world"]
+    else:
+        found = [s for s in states.values() if description and s.description == description]
+    return found[0] if len(found) == 1 else None
