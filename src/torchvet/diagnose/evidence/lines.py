@@ -1,0 +1,66 @@
+"""Lines of a text file as bytes: streamed, endless lines cut, the middle of a huge file counted but not parsed."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..files import Item
+
+BLOCK = 1 << 20
+LONGEST = 16 << 10
+"""A line is cut behind so many bytes: real ones are shorter, binary files have no line ends."""
+WHOLE = 2 << 30
+HEAD_PART, TAIL_PART = 256 << 20, 1 << 30
+"""Of a larger file so much is parsed at its start and at its end."""
+
+_ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]{0,200}\x07")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def blocks(item: Item) -> Iterator[tuple[int, list[bytes]]]:
+    """(number of the first line, lines without line ends) until the end of the file. OSError as `read`."""
+    number = 1
+    gap = (HEAD_PART, item.size - TAIL_PART) if item.size > WHOLE else (0, 0)
+    position = 0
+    rest = b""
+    with item.open() as f:
+        while data := f.read(BLOCK):
+            start, position = position, position + len(data)
+            if gap[0] <= start < gap[1]:
+                number += data.count(b"\n")
+                rest = b""
+                continue
+            data = rest + data
+            lines = data.split(b"\n")
+            rest = lines.pop()
+            if len(rest) > BLOCK:  # no line end in sight: keep its beginning
+                rest = rest[:LONGEST]
+            if lines:
+                yield number, lines
+                number += len(lines)
+    if rest:
+        yield number, [rest]
+
+
+def sampled(item: Item) -> bool:
+    """Whether the middle of the file was left out."""
+    return item.size > WHOLE
+
+
+def clean(line: bytes) -> bytes:
+    """A line without its escape sequences and carriage return, at most LONGEST bytes."""
+    if len(line) > LONGEST:
+        line = line[:LONGEST]
+    if b"\x1b" in line:
+        line = _ESCAPES.sub(b"", line)
+    return line.rstrip(b"\r\n")
+
+
+def words(line: bytes, most: int = 300) -> str:
+    """A line as text for a fact: control characters removed, at most `most` characters."""
+    text = line[: most * 4].decode("utf-8", "replace")
+    return _CONTROL.sub(" ", text).strip()[:most]
