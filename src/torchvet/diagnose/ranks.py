@@ -2,11 +2,455 @@
 
 from __future__ import annotations
 
+from torchvet.findings import Text
+
+from .evidence.patterns import numbers
+from .evidence.places import place_of
+from .model import Rank
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .model import Case
+    from collections.abc import Iterable
+
+    from .model import Case, Fact
+
+SIGNALS = {
+    "SIGKILL": 9, "SIGTERM": 15, "SIGABRT": 6, "SIGSEGV": 11, "SIGBUS": 7, "SIGINT": 2, "SIGHUP": 1, "SIGFPE": 8,
+    "SIGILL": 4, "Killed": 9, "Terminated": 15, "Aborted": 6, "Segmentation fault": 11, "Bus error": 7,
+    "Floating point exception": 8, "Illegal instruction": 4, "Out Of Memory": 9,
+}  # fmt: skip
+SIGNAL_NAMES = {
+    9: "SIGKILL",
+    15: "SIGTERM",
+    6: "SIGABRT",
+    11: "SIGSEGV",
+    7: "SIGBUS",
+    2: "SIGINT",
+    1: "SIGHUP",
+    8: "SIGFPE",
+    4: "SIGILL",
+}
+_LAUNCHER_KINDS = {"exit", "closing", "terminated", "attempt", "launched", "scheduler", "oom-kill", "launcher-exit"}
+_BIGGEST_WORLD = 200_000
 
 
 def settle(case: Case) -> None:
     """Fill `case.ranks`, the size of the job and what is missing; give facts that know only a process or a local rank
     the global rank they are about."""
+    _last_attempts(case)
+    bases = _bases(case)
+    places = _places(case, bases)
+    for fact in case.facts:
+        if fact.rank is not None and fact.rank < 0:
+            fact.rank = None  # a line of the kernel or an agent inside a rank's log
+        elif fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
+            fact.rank = places.get(fact.source)
+    _tasks(case)
+    pids = _pids(case, bases)
+    _by_process(case, pids, bases)
+    _devices(case)
+    case.inventory.world = _world(case)
+    _describe(case, pids)
+    _missing(case)
+
+
+def _last_attempts(case: Case) -> None:
+    """Only the last attempt of a restarted job counts; the earlier ones are named."""
+    last: dict[tuple[str, str], int] = {}
+    of: dict[str, tuple[tuple[str, str], int]] = {}
+    for source in {f.source for f in case.facts}:
+        place = place_of(source)
+        if place.tree and place.attempt is not None:
+            key = (place.node, place.run)
+            of[source] = (key, place.attempt)
+            last[key] = max(last.get(key, 0), place.attempt)
+    old = {s for s, (key, attempt) in of.items() if attempt < last[key]}
+    restarts: dict[str, int] = {}
+    for fact in case.of("attempt"):
+        restarts[fact.source] = max(restarts.get(fact.source, 0), fact.line)
+    if not old and not restarts:
+        return
+    for key, attempt in sorted(last.items()):
+        if attempt and any(k == key for s in old for k in [of[s][0]]):
+            folder = "/".join(p for p in (*key, f"attempt_0..{attempt - 1}") if p)
+            case.inventory.problems.append(
+                (folder, Text("earlier attempts: not part of this verdict", "较早的尝试：不计入本次结论"))
+            )
+    case.facts = [
+        f for f in case.facts
+        if f.source not in old
+        and not (f.kind in ("exit", "closing", "terminated") and f.line < restarts.get(f.source, 0))
+    ]  # fmt: skip
+    case.by_kind.clear()
+    for fact in case.facts:
+        case.by_kind.setdefault(fact.kind, []).append(fact)
+
+
+def _same_node(a: str, b: str) -> bool:
+    return a == b or (bool(a) and bool(b) and (a.startswith(b + ".") or b.startswith(a + ".")))
+
+
+def _bases(case: Case) -> dict[str, int]:
+    """First global rank of each node: by files that name both, by the launcher's block, by the order of nodes."""
+    locals_of: dict[str, set[int]] = {}
+    votes: dict[str, dict[int, int]] = {}
+
+    def vote(node: str, base: int, weight: int = 1) -> None:
+        if base >= 0:
+            row = votes.setdefault(node, {})
+            row[base] = row.get(base, 0) + weight
+
+    for fact in case.of("output"):
+        place = place_of(fact.source)
+        if not place.tree or place.local is None:
+            continue
+        locals_of.setdefault(place.node, set()).add(place.local)
+        named = fact.values.get("named") or {}
+        if len(named) == 1:
+            rank, count = next(iter(named.items()))
+            vote(place.node, int(rank) - place.local, 1 + min(int(count), 5))
+    for fact in case.of("exit"):
+        if fact.values.get("by") == "block" and fact.rank is not None and isinstance(fact.values.get("local"), int):
+            host = str(fact.values.get("node", ""))
+            node = next((n for n in locals_of if _same_node(n, host)), place_of(fact.source).node or host)
+            vote(node, fact.rank - fact.values["local"], 2)
+            if len(locals_of) == 1:
+                vote(next(iter(locals_of)), fact.rank - fact.values["local"])
+    bases = {node: max(row.items(), key=lambda kv: (kv[1], -kv[0]))[0] for node, row in votes.items()}
+    nodes = sorted(locals_of, key=_natural)
+    width = max((max(v) + 1 for v in locals_of.values()), default=0)
+    taken = set(bases.values())
+    for index, node in enumerate(nodes):
+        if node in bases:
+            continue
+        base = index * width
+        if base in taken:
+            base = next(b * width for b in range(len(nodes) + len(bases) + 1) if b * width not in taken)
+        bases[node] = base
+        taken.add(base)
+    case.inventory.nodes = [n for n in nodes if n] or case.inventory.nodes
+    return bases
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Sorts node-2 before node-10."""
+    import re
+
+    return [(int(p), "") if p.isdigit() else (0, p) for p in re.split(r"(\d{1,15})", text)]
+
+
+def _places(case: Case, bases: dict[str, int]) -> dict[str, int]:
+    """Source -> global rank, for files of one process."""
+    out: dict[str, int] = {}
+    for source in {f.source for f in case.facts}:
+        place = place_of(source)
+        if place.rank is not None:
+            out[source] = place.rank
+        elif place.local is not None and (place.tree or place.node in bases or not bases):
+            out[source] = bases.get(place.node, 0) + place.local
+    for fact in case.facts:
+        if (
+            fact.rank is None
+            and isinstance(fact.values.get("local"), int)
+            and fact.kind not in _LAUNCHER_KINDS
+            and fact.source not in out
+        ):
+            fact.rank = bases.get(place_of(fact.source).node, 0) + fact.values["local"]
+    # a log of one process that names one rank throughout is that rank's
+    for fact in case.of("output"):
+        named = fact.values.get("named") or {}
+        if fact.source not in out and len(named) == 1 and not fact.values.get("label"):
+            rank, count = next(iter(named.items()))
+            if count * 10 >= int(fact.values.get("lines") or 0) * 9 and count > 2:
+                out[fact.source] = int(rank)
+    return out
+
+
+def _tasks(case: Case) -> None:
+    """Marks of `srun -l`: a task is a rank unless its lines name other ranks."""
+    tasks = {f.values["task"] for f in case.facts if isinstance(f.values.get("task"), int)}
+    if not tasks:
+        return
+    for fact in case.facts:
+        task = fact.values.get("task")
+        if isinstance(task, int) and fact.rank is not None and fact.rank != task:
+            return
+    for fact in case.facts:
+        task = fact.values.get("task")
+        if isinstance(task, int) and fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
+            fact.rank = task
+
+
+def _pids(case: Case, bases: dict[str, int]) -> dict[tuple[str, int], int]:
+    """(node or "", process) -> rank."""
+    out: dict[tuple[str, int], int] = {}
+
+    def put(node: str, pid: object, rank: object) -> None:
+        if isinstance(pid, int) and pid > 0 and isinstance(rank, int) and rank >= 0:
+            out.setdefault((node, pid), rank)
+
+    for fact in case.of("launched"):
+        put(place_of(fact.source).node, fact.values.get("pid"), fact.rank)
+    for fact in case.of("exit"):
+        if fact.values.get("by") == "block":
+            put(str(fact.values.get("node", "")), fact.values.get("pid"), fact.rank)
+    for fact in case.of("process"):
+        put(place_of(fact.source).node, fact.values.get("pid"), fact.rank)
+    largest = max((f.values.get("nranks") or 0 for f in case.of("nccl-init")), default=0)
+    for fact in case.of("nccl-init"):
+        rank = fact.rank
+        if rank is None and fact.values.get("nranks") == largest:
+            rank = fact.rank = fact.values.get("comm_rank")
+        put(str(fact.values.get("host", "")), fact.values.get("pid"), rank)
+    for fact in case.facts:
+        if (
+            fact.rank is not None
+            and fact.kind in ("output", "watchdog", "progress", "exception")
+            and fact.values.get("pid")
+        ):
+            put(str(fact.values.get("node", "")), fact.values["pid"], fact.rank)
+    for fact in case.of("exit"):
+        if fact.values.get("by") == "launcher" and isinstance(fact.values.get("local"), int):
+            node = place_of(fact.source).node
+            known = [b for n, b in bases.items() if _same_node(n, node)] or (
+                list(bases.values()) if len(bases) == 1 else [] if bases else [0]
+            )
+            if len(known) == 1:
+                put(node, fact.values.get("pid"), known[0] + fact.values["local"])
+    return out
+
+
+def rank_of_pid(pids: dict[tuple[str, int], int], pid: object, node: str = "") -> int | None:
+    """The rank of a process; None when unknown or when nodes disagree."""
+    if not isinstance(pid, int):
+        return None
+    found = {
+        r for (n, p), r in pids.items() if p == pid and (not node or not n or n == "localhost" or _same_node(n, node))
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _by_process(case: Case, pids: dict[tuple[str, int], int], bases: dict[str, int]) -> None:
+    """Facts that name a process, a task or a local rank."""
+    for fact in case.of(
+        "exit", "closing", "oom-kill", "xid", "segfault", "hung-task", "nccl-warn", "process", "lockup"
+    ):
+        if fact.rank is not None:
+            continue
+        node = str(fact.values.get("node") or fact.values.get("host") or place_of(fact.source).node)
+        fact.rank = rank_of_pid(pids, fact.values.get("pid"), node)
+        if (
+            fact.rank is None
+            and fact.kind == "exit"
+            and fact.values.get("by") == "launcher"
+            and isinstance(fact.values.get("local"), int)
+        ):
+            known = [b for n, b in bases.items() if _same_node(n, node)] or ([0] if not bases else [])
+            if len(known) == 1:
+                fact.rank = known[0] + fact.values["local"]
+    for fact in case.facts:
+        if (
+            fact.rank is None
+            and fact.kind not in _LAUNCHER_KINDS
+            and isinstance(fact.values.get("pid"), int)
+            and fact.kind in ("output", "exception", "lost", "series")
+        ):
+            fact.rank = rank_of_pid(pids, fact.values["pid"], str(fact.values.get("node", "")))
+
+
+def bus_key(text: object) -> tuple[int, int, int] | None:
+    """(domain, bus, device) of "0000:91:00.0", "00000000:91:00.0", "91:00" or NCCL's "91000"; None when it is none."""
+    parts = str(text).strip().lower().split(".")[0].split(":")
+    try:
+        if len(parts) == 1:
+            number = int(parts[0], 16)
+            return (number >> 20, (number >> 12) & 0xFF, (number >> 4) & 0xFF)
+        if len(parts) == 2:
+            return (0, int(parts[0], 16), int(parts[1], 16))
+        return (int(parts[-3], 16), int(parts[-2], 16), int(parts[-1], 16))
+    except ValueError:
+        return None
+
+
+def _devices(case: Case) -> None:
+    """Kernel lines that name a device: NCCL's start lines say whose it is, or a table of devices by local rank."""
+    owners: dict[tuple[str, tuple[int, int, int]], int] = {}
+    for fact in case.of("nccl-init"):
+        key = bus_key(fact.values.get("bus"))
+        if key and fact.rank is not None:
+            owners[str(fact.values.get("host", "")), key] = fact.rank
+    for fact in case.of("device"):
+        key = bus_key(fact.values.get("bus"))
+        if key and fact.rank is None and isinstance(fact.values.get("gpu"), int) and len(case.inventory.nodes) < 2:
+            owners.setdefault(("", key), fact.values["gpu"])
+    for fact in case.of("xid", "ecc"):
+        key = bus_key(fact.values.get("device"))
+        if fact.rank is not None or key is None:
+            continue
+        node = str(fact.values.get("node") or place_of(fact.source).node)
+        found = {r for (n, k), r in owners.items() if k == key and (not node or not n or _same_node(n, node))}
+        if len(found) == 1:
+            fact.rank = found.pop()
+
+
+def _world(case: Case) -> int | None:
+    """The size of the job, by what says it most directly."""
+    said: list[int] = []
+    for fact in case.of("rendezvous"):
+        said.append(int(fact.values.get("expected") or 0))
+    for fact in case.of("env"):
+        value = fact.values.get("WORLD_SIZE")
+        if value is not None and str(value).isdigit():
+            said.append(int(str(value)))
+    for fact in case.of("launched"):
+        said.append(int(fact.values.get("world") or 0))
+    for fact in case.of("nccl-init"):
+        said.append(int(fact.values.get("nranks") or 0))
+    for fact in case.of("progress"):
+        said.append(int(fact.values.get("world") or 0))
+    for fact in case.of("output"):
+        said += [int(w) for w in fact.values.get("worlds") or {}]
+    said = [w for w in said if 0 < w <= _BIGGEST_WORLD]
+    seen = [f.rank for f in case.facts if f.rank is not None and 0 <= f.rank < _BIGGEST_WORLD]
+    least = max(seen) + 1 if seen else 0
+    best = max(said, default=0)
+    return max(best, least) or case.inventory.world
+
+
+def _describe(case: Case, pids: dict[tuple[str, int], int]) -> None:
+    """One `Rank` for each rank that anything speaks of."""
+    known = {f.rank for f in case.facts if f.rank is not None and 0 <= f.rank < _BIGGEST_WORLD}
+    world = case.inventory.world or 0
+    if world <= 65536:
+        known |= set(range(world))
+    case.ranks = {r: Rank(r) for r in sorted(known)}
+    for (node, pid), number in pids.items():
+        if number in case.ranks and case.ranks[number].pid is None:
+            case.ranks[number].pid = pid
+            case.ranks[number].node = "" if node == "localhost" else node
+    own_kinds = {"exception": "error", "stack": "stack", "call": "recorder", "watchdog": "log", "env": "env"}
+    for fact in case.facts:
+        rank = case.ranks.get(fact.rank) if fact.rank is not None else None
+        if rank is None:
+            continue
+        if fact.kind in own_kinds:
+            rank.has.add(own_kinds[fact.kind])
+        if fact.kind == "progress":
+            rank.has.add("log" if fact.values.get("by") == "log" else "recorder")
+        if isinstance(fact.values.get("local"), int) and rank.local is None:
+            rank.local = fact.values["local"]
+    _words(case)
+    _ends(case)
+
+
+def _words(case: Case) -> None:
+    """Last step and last own words: standard output before standard error."""
+    rows: dict[int, list[Fact]] = {}
+    for fact in case.of("output"):
+        if fact.rank in case.ranks and fact.rank is not None:
+            rows.setdefault(fact.rank, []).append(fact)
+    for number, facts in rows.items():
+        rank = case.ranks[number]
+        facts.sort(key=lambda f: (f.values.get("stream") == "stderr", -f.line))
+        for fact in facts:
+            place = place_of(fact.source)
+            if place.tree or place.rank is not None or fact.values.get("lines"):
+                rank.has.add("log")
+            rank.node = rank.node or str(fact.values.get("node") or place.node)
+            if rank.local is None:
+                rank.local = place.local
+            if rank.step is None and fact.values.get("step") is not None:
+                rank.step = int(fact.values.get("step") or 0)
+            if not rank.last and fact.values.get("last"):
+                rank.last = str(fact.values["last"])
+
+
+def _ends(case: Case) -> None:
+    """Exit codes and who was ended by the launcher."""
+    order = {"block": 3, "recorded": 2, "launcher": 2, "slurm": 1, "kubernetes": 1}
+    best: dict[int, int] = {}
+    closing: set[int] = set()
+    for fact in case.of("closing"):
+        if fact.rank is not None:
+            closing.add(fact.rank)
+    for fact in case.of("exit"):
+        _task_exit(case, fact)
+        code = code_of(fact)
+        if fact.rank is None or fact.rank not in case.ranks or code is None:
+            continue
+        weight = order.get(str(fact.values.get("by")), 0)
+        if weight >= best.get(fact.rank, 0):
+            best[fact.rank] = weight
+            case.ranks[fact.rank].code = code
+        case.ranks[fact.rank].has.add("exit")
+    for rank in case.ranks.values():
+        # an agent that restarts or stops also closes ranks that have failed by themselves: their own code says so
+        if rank.code in (-15, 143, -2, 130) or (rank.number in closing and rank.code in (None, -9, 137, 0)):
+            rank.closed = True
+
+
+def _task_exit(case: Case, fact: Fact) -> None:
+    tasks = fact.values.get("tasks")
+    if tasks is None or fact.rank is not None:
+        return
+    listed = [tasks] if isinstance(tasks, int) else numbers(str(tasks))
+    world = case.inventory.world or 0
+    if len(listed) == 1 and world > 1 and any("task" in f.values for f in case.of("output")):
+        fact.rank = listed[0] if listed[0] < world else None
+
+
+def code_of(fact: Fact) -> int | None:
+    """The exit code of an `exit` fact, negative for signals."""
+    code = fact.values.get("code")
+    if isinstance(code, int):
+        return 128 - code if 128 < code < 160 and fact.values.get("by") in ("slurm", "kubernetes", "shell") else code
+    what = fact.values.get("what") or fact.values.get("signal")
+    number = SIGNALS.get(str(what))
+    return -number if number else None
+
+
+def listed(ranks: Iterable[int], most: int = 12) -> str:
+    """ "0-2, 5" for people: runs of ranks, at most `most` parts."""
+    rows = sorted(set(ranks))
+    parts: list[str] = []
+    start = 0
+    for i, r in enumerate(rows):
+        if i + 1 == len(rows) or rows[i + 1] != r + 1:
+            first = rows[start]
+            parts.append(str(first) if first == r else f"{first}, {r}" if r == first + 1 else f"{first}-{r}")
+            start = i + 1
+    if len(parts) > most:
+        parts = [*parts[:most], "…"]
+    return ", ".join(parts)
+
+
+def _missing(case: Case) -> None:
+    """What a job of this size should have left."""
+    inventory = case.inventory
+    world = inventory.world or 0
+    if not 1 < world <= 65536:
+        return
+    for key, text in (
+        ("log", Text("log of rank {ranks}", "rank {ranks} 的日志", ranks="{}")),
+        ("recorder", Text("flight recorder dump of rank {ranks}", "rank {ranks} 的 flight recorder 转储", ranks="{}")),
+        ("stack", Text("stack of rank {ranks}", "rank {ranks} 的调用栈", ranks="{}")),
+    ):
+        without = [r for r in range(world) if r not in case.ranks or key not in case.ranks[r].has]
+        if 0 < len(without) < world:
+            text.fields["ranks"] = listed(without)
+            inventory.missing.append(text)
+
+
+def failed(case: Case) -> bool | None:
+    """Whether the job is known to have failed (True), to have ended well (False), or neither."""
+    codes = [f.values.get("code") for f in case.of("launcher-exit")] + [
+        r.code for r in case.ranks.values() if r.code is not None
+    ]
+    if any(codes):
+        return True
+    if codes:
+        return False
+    if any(not f.values.get("victim") and not f.values.get("ignored") for f in case.of("exception")):
+        return True
+    done = [f for f in case.of("output") if f.values.get("done")]
+    return False if done and len({f.rank for f in done}) >= max(1, case.world or 1) else None

@@ -12,7 +12,7 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
                     one call of a rank that is not finished (or stands where others differ)
     watchdog        group, description, group_rank, seq, op, numel_in, numel_out, shape, ran_ms, timeout_ms
                     a rank that waited too long says so (NCCL); `group` "" where old versions name none
-    dump-signal     peer (global rank or None = this rank), enqueued, completed     it dumped because of a peer's timeout
+    dump-signal     peer (global rank or None = this rank), enqueued, completed   it dumped because of a peer's timeout
     heartbeat       seconds; gil                                     the monitor found the watchdog stuck / the GIL held
     async-error     message                                          a watchdog ended with an error that is no timeout
     mismatch        a, b: {rank, seq, op, shape, dtypes}             DETAIL: two ranks make different calls
@@ -45,7 +45,7 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     space           path, size, used, free, percent; or errno (28, 27, 122), path: a write that failed
     memory          total, free, available, shared                   `free`, /proc/meminfo
     cgroup          oom, oom_kill, max, current                      memory.events and its neighbours
-    xid, sxid       number, device, pid, process                     NVRM lines; `rank` by pid, bus id or table of devices
+    xid, sxid       number, device, pid, process                     NVRM lines; `rank` by pid or bus id
     link            device, port, state                              InfiniBand or Ethernet link
     pcie, ecc, kernel, hung-task, segfault                           other lines of a kernel log
     nccl-warn       host, pid, device, message, about ("fabric", "shm", "cuda", "peer", "mismatch", "harmless", "")

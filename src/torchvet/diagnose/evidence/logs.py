@@ -1,0 +1,368 @@
+# ruff: noqa: E501
+"""Logs of programs and launchers, of one rank or of all ranks merged."""
+
+from __future__ import annotations
+
+import re
+
+from torchvet.findings import Text
+
+from ..files import Unreadable
+from ..model import MEDIUM, Fact
+from .frames import own_frame
+from .kernel import KERNEL_BY_LITERAL, kernel_fact
+from .launcher import Block
+from .lines import blocks, clean, sampled, words
+from .patterns import BY_LITERAL, plain_part, size_of, values_of
+from .places import place_of
+from .prefixes import Speaker, has_tasks, speaker_of
+from .reader import Reader
+from .series import NAN_HINTS, Series, Steps, memory_of, nan_of
+from .times import clock_of, time_of
+from .tracebacks import Traceback, starts, thread_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..files import Item
+
+MOST_PER_KIND = 300
+"""Facts of one kind from one file: a log repeats itself, the first ones and the counts tell enough."""
+EVERY_LINE = 60_000
+"""Until this line steps and series are read from every line, then from one in SPARSE and the last of each block."""
+SPARSE = 16
+
+_MACHINE = re.compile(
+    rb"^(?:\[?[IWEF]\d{3,4} |\[[IWEF] |\[[IWEF]\d{3,4} |[\w.\-]+:\d+:\d+ \[\d+\]|frame #\d+|Exception raised from|terminate called|  what\(\):|<omitting"
+    rb"|slurmstepd|srun: |(?:WARNING|ERROR|INFO):torch\.distributed|\*{5}|={10}|-{10}|Failures:|Root Cause|  <NO_OTHER|\s*\[\d+\]:$|CUDA kernel errors|For debugging|Compile with"
+    rb"|Setting OMP_NUM|NOTE: |\s*$|Fatal Python|Thread 0x|Current thread 0x|  File \"|  (?:time|host|rank|exitcode|error_file|traceback) *:|Extension modules:|(?:Segmentation fault|Killed|Aborted|Terminated|Bus error)\b)"
+)
+_DONE = re.compile(
+    rb"(?i)\b(?:training|train|run|job|fit|epochs?) (?:is |has )?(?:finished|complete[d]?|done|ended)\b|`?trainer\.fit`? stopped|^\W*(?:all )?done\b|\b(?:no (?:more )?(?:samples|batches|data)[^\n]{0,40})"
+    rb"|\bfinished (?:training|all|successfully)|\bexhausted\b|\bexiting\b|\b(?:early )?stopp(?:ed|ing)\b|, done$|\bleaving\b"
+)
+_SAYS_RANK = re.compile(
+    rb"(?i)\b(?:global[_ ]?)?rank[ =:]{1,3}(\d{1,6})\b(?: ?(?:of|/) ?(\d{1,6})\b)?|\brank (\d{1,6}) of (\d{1,6})\b"
+)
+_LITERALS = tuple({**BY_LITERAL, **KERNEL_BY_LITERAL})
+
+
+class Voice:
+    """One process as a log tells it."""
+
+    def __init__(self, speaker: Speaker | None) -> None:
+        self.speaker = speaker or Speaker()
+        self.traceback: Traceback | None = None
+        self.thread: tuple[str, bool] | None = None
+        self.inside: list[Fact] = []  # facts of lines within the traceback
+        self.block = Block()
+        self.steps = Steps()
+        self.series: dict[tuple[str, str], Series] = {}
+        self.nan: dict[str, Any] = {}
+        self.nan_line = 0
+        self.last = b""
+        self.last_line = 0
+        self.last_time: float | None = None
+        self.done = False
+        self.lines = 0
+
+
+class LogReading:
+    """One pass over one log."""
+
+    def __init__(self, item: Item) -> None:
+        self.name = item.name
+        self.place = place_of(item.name)
+        self.tasks = not self.place.tree and has_tasks(item.head)
+        self.voices: dict[str, Voice] = {}
+        self.named: dict[int, int] = {}
+        self.worlds: dict[int, int] = {}
+        self.pids: set[int] = set()
+        self.counts: dict[str, int] = {}
+        self.order = 0
+        self.facts: list[Fact] = []
+        self.continued = ""
+
+    def voice(self, speaker: Speaker | None) -> Voice:
+        if self.place.tree or self.place.rank is not None or speaker is None:
+            key = ""
+        else:
+            key = speaker.key
+        voice = self.voices.get(key)
+        if voice is None:
+            if len(self.voices) >= 65536:
+                return self.voices.setdefault("", Voice(None))
+            voice = self.voices[key] = Voice(speaker if key else None)
+        return voice
+
+    def fact(
+        self, kind: str, number: int, line: bytes, voice: Voice, values: dict[str, Any], **more: Any
+    ) -> Fact | None:
+        count = self.counts[kind] = self.counts.get(kind, 0) + 1
+        if count > MOST_PER_KIND:
+            return None
+        self.order += 1
+        rank = more.pop("rank", None)
+        if rank is None:
+            rank = voice.speaker.rank if voice.speaker.rank is not None else self.place.rank
+        clock = clock_of(line)
+        if clock is not None:
+            values = {**values, "clock": round(clock, 3)}
+        for key in ("local", "pid", "node", "task"):
+            said = getattr(voice.speaker, key)
+            if said not in (None, "") and key not in values:
+                values = {**values, key: said}
+        fact = Fact(
+            kind,
+            self.name,
+            number,
+            rank,
+            words(line),
+            more.pop("time", None) or time_of(line),
+            self.order,
+            values,
+            **more,
+        )
+        self.facts.append(fact)
+        return fact
+
+    def line(self, number: int, raw: bytes, active: tuple[bytes, ...], full: bool) -> None:
+        raw = clean(raw)
+        if b"\r" in raw:
+            parts = [p for p in raw.split(b"\r") if p.strip()]
+            for part in parts[-64:]:
+                self.one(number, part, active, full)
+            return
+        self.one(number, raw, active, full)
+
+    def one(self, number: int, raw: bytes, active: tuple[bytes, ...], full: bool) -> None:
+        speaker, line, stamp = speaker_of(raw, self.tasks) if raw[:1] != b"[" or raw[-2:] != b"]:" else (None, raw, b"")
+        if speaker is not None and speaker.rank is not None:
+            self.named[speaker.rank] = self.named.get(speaker.rank, 0) + 1
+        voice = self.voice(speaker)
+        voice.lines += 1
+        if voice.traceback is not None:
+            if voice.traceback.feed(line):
+                if active:
+                    self.match(number, line, voice, active)
+                return
+            self.close(voice)
+        if starts(line):
+            thread, quiet = voice.thread or ("", False)
+            voice.traceback, voice.thread = Traceback(number, thread, quiet), None
+            return
+        if line[:10] == b"Exception " and (thread_said := thread_of(line)):
+            voice.thread = thread_said
+            return
+        if voice.block.open or line[:4] in (b"Fail", b"Root"):
+            for kind, at, text, values, when in voice.block.feed(number, line):
+                self.fact(kind, at, text.encode(), voice, values, rank=values.pop("rank"), time=when)
+            if voice.block.open:
+                return
+        if active:
+            self.match(number, line, voice, active)
+        if full:
+            self.own(number, line, stamp, voice)
+
+    def match(self, number: int, line: bytes, voice: Voice, active: tuple[bytes, ...]) -> None:
+        hits = [literal for literal in active if literal in line]
+        if not hits:
+            return
+        part = plain_part(line)
+        kinds: set[str] = set()
+        for literal in hits:
+            for pattern in BY_LITERAL.get(literal, ()):
+                if pattern.kind in kinds and pattern.kind not in ("lost",):
+                    continue
+                found = pattern.regex.search(part)
+                if not found:
+                    continue
+                kinds.add(pattern.kind)
+                values = {**pattern.values, **values_of(found)}
+                self.matched(pattern.kind, number, line, voice, values, pattern.quality)
+            for pattern in KERNEL_BY_LITERAL.get(literal, ()):
+                if pattern.kind not in kinds and (made := kernel_fact(pattern, line)):
+                    kinds.add(pattern.kind)
+                    self.fact(pattern.kind, number, line, voice, made, rank=-1)
+
+    def matched(self, kind: str, number: int, line: bytes, voice: Voice, values: dict[str, Any], quality: str) -> None:
+        rank = None
+        if kind == "nccl-init":
+            # NCCL counts the ranks of one communicator: the world's only when it is the largest (see ranks.settle)
+            values["comm_rank"] = values.pop("rank", None)
+            self.pids.add(values.get("pid", 0))
+        elif kind == "launched":
+            rank = values.pop("rank")
+        elif kind == "mismatch":
+            values = {
+                side: {"rank": values.get(f"{side}_rank"), "seq": values.get(f"{side}_seq"), "op": values.get(f"{side}_op"),
+                       "shape": values.get(f"{side}_shape"), "dtypes": values.get(f"{side}_dtypes")}
+                for side in ("a", "b") if values.get(f"{side}_op")
+            }  # fmt: skip
+        elif kind == "cuda-oom":
+            values["others"] = [
+                [int(pid), size]
+                for pid, size in re.findall(r"Process (\d+) has ([\d.]+ \w+)", str(values.get("others") or ""))
+            ]
+            values["others"] = [[pid, size] for pid, text in values["others"] if (size := size_of(text)) is not None]
+        if kind in ("watchdog", "progress", "async-error"):
+            if "old" in values:
+                values.setdefault("group", str(values.pop("old")))
+                values.setdefault("description", values.pop("odesc", ""))
+            values["group"] = str(values.get("group", ""))
+            if "r" in values:
+                values.setdefault("group_rank", values.pop("r"))
+        if kind == "cuda-oom" and quality != "strong" and self._repeats(kind, number, voice):
+            return
+        fact = self.fact(kind, number, line, voice, values, rank=rank, quality=quality)
+        if fact is not None and voice.traceback is not None:
+            voice.inside.append(fact)
+
+    def _repeats(self, kind: str, number: int, voice: Voice) -> bool:
+        return bool(self.facts) and self.facts[-1].kind == kind and number - self.facts[-1].line <= 2
+
+    def own(self, number: int, line: bytes, stamp: bytes, voice: Voice) -> None:
+        """The program's own words: steps, memory, numbers that are none, the last line."""
+        if _MACHINE.match(line):
+            return
+        voice.last, voice.last_line = line, number
+        voice.last_time = time_of(stamp) if stamp else None
+        step = voice.steps.seen(line, number)
+        for name, value in memory_of(line):
+            context, at = step or ("line", number)
+            key = (name, context)
+            series = voice.series.get(key)
+            if series is None:
+                if len(voice.series) >= 32:
+                    continue
+                series = voice.series[key] = Series(name, context, number)
+            series.add(at, value)
+        if any(hint in line for hint in NAN_HINTS) and (nan := nan_of(line)):
+            what, value_text, skipped = nan
+            row = voice.nan
+            if not row:
+                row.update(
+                    what=what,
+                    value=value_text,
+                    count=0,
+                    skipped=False,
+                    text=words(line),
+                    step=step[1] if step else voice.steps.last(),
+                )
+                voice.nan_line = number
+            row["count"] += 1
+            row["last_step"] = step[1] if step else voice.steps.last()
+            if skipped and not row["skipped"]:
+                row["skipped"], row["skip_line"], row["skip_text"] = True, number, words(line)
+        if voice.steps.lines and step is None and _DONE.search(line):
+            voice.done = True
+        elif step is not None:
+            voice.done = False
+        if (found := _SAYS_RANK.search(line)) and len(self.named) < 100_000:
+            rank = int(found.group(1) or found.group(3))
+            world = found.group(2) or found.group(4)
+            if world and voice.lines < 200:
+                self.worlds[int(world)] = self.worlds.get(int(world), 0) + 1
+                if self.place.tree:
+                    self.named[rank] = self.named.get(rank, 0) + 1
+
+    def close(self, voice: Voice) -> None:
+        """A traceback is over: its fact, and its place for the facts of its lines."""
+        traceback, voice.traceback = voice.traceback, None
+        inside, voice.inside = voice.inside, []
+        if traceback is None:
+            return
+        values = traceback.values()
+        if values is None:
+            return
+        if values["type"] in ("ChildFailedError", "SignalException"):
+            return  # the agent's own end; its block says more
+        line = f"{values['type']}: {values['message']}".encode()
+        self.fact("exception", traceback.line, line, voice, values)
+        frames = values["frames"]
+        for fact in inside:
+            if own_frame(frames):
+                fact.values.setdefault("frames", frames[:30])
+            if values.get("thread"):
+                fact.values.setdefault("thread", values["thread"])
+                if values["thread"] == "queue feeder":
+                    fact.values["feeder"] = True
+            if "worker" in values:
+                fact.values.setdefault("in_worker", values["worker"])
+
+    def end(self) -> None:
+        if not self.voices:
+            self.voice(None)
+        for key, voice in self.voices.items():
+            self.close(voice)
+            step = voice.steps.last()
+            values: dict[str, Any] = {
+                "last": words(voice.last), "step": step, "steps": voice.steps.lines, "lines": voice.lines, "stream": self.place.stream,
+                "done": voice.done, "label": key,
+            }  # fmt: skip
+            for name in ("local", "node", "run", "attempt"):
+                said = getattr(self.place, name)
+                if said not in (None, ""):
+                    values[name] = said
+            if not key:
+                values["named"] = {str(r): n for r, n in sorted(self.named.items(), key=lambda kv: -kv[1])[:4096]}
+                values["worlds"] = {str(w): n for w, n in self.worlds.items()}
+                values["pids"] = sorted(self.pids)[:64]
+                values["tree"] = self.place.tree
+            self.fact("output", voice.last_line, voice.last, voice, values, time=voice.last_time)
+            for series in voice.series.values():
+                if (row := series.values()) is not None:
+                    self.fact(
+                        "series", series.line, f"{series.context} {series.name}".encode(), voice, row, quality=MEDIUM
+                    )
+            if voice.nan:
+                text = voice.nan.pop("text")
+                self.fact("nan", voice.nan_line, text.encode(), voice, voice.nan)
+
+
+def read(item: Item) -> Iterator[Fact]:
+    """The facts of a log. Unreadable at the end: the middle of a huge file was not parsed."""
+    reading = LogReading(item)
+    for number, lines in blocks(item):
+        whole = b"\n".join(lines)
+        active = tuple(literal for literal in _LITERALS if literal in whole)
+        count = len(lines)
+        hints = active or b"Traceback" in whole or any(v.traceback or v.block.open for v in reading.voices.values())
+        hints = hints or b"Exception " in whole or b"\nFailures:" in whole
+        for at, line in enumerate(lines):
+            full = number + at < EVERY_LINE or at % SPARSE == 0 or at >= count - 64
+            if full or hints:
+                reading.line(number + at, line, active, full)
+            # a NaN is told once: look for it on every line
+            elif (b"nan" in line or b"NaN" in line) and nan_of(line):
+                reading.line(number + at, line, active, True)
+        yield from reading.facts
+        reading.facts = []
+    reading.end()
+    yield from reading.facts
+    if sampled(item):
+        raise Unreadable(
+            Text(
+                "is larger than 2 GiB: its first 256 MiB and its last 1 GiB were read",
+                "大于 2 GiB：只读取了开头 256 MiB 与结尾 1 GiB",
+            )
+        )
+
+
+def sniff(item: Item) -> float:
+    """Any text may be a log; other readers know their own files better."""
+    if not item.size:
+        return 0.05 if item.base.endswith((".log", ".out", ".err", ".txt")) else 0.0
+    head = item.head
+    if b"\0" in head[:1024]:
+        return 0.0
+    if sum(c < 9 or 13 < c < 27 for c in head[:1024]) > 16:
+        return 0.0
+    if item.base.endswith(".json") or (head[:1] in (b"{", b"[") and b"\n" not in head and item.size > len(head)):
+        return 0.0
+    return 0.3 if item.base.endswith((".log", ".out", ".err", ".txt")) else 0.2
+
+
+READER = Reader("log", sniff, read)

@@ -1,0 +1,102 @@
+"""Who speaks on a line of a merged log: the marks that launchers put before the lines of many processes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Speaker:
+    """What the marks of one line say. `key` tells voices apart; None fields are not said."""
+
+    key: str = ""
+    rank: int | None = None
+    local: int | None = None
+    task: int | None = None  # srun -l: a task, which is a rank only if each task is one
+    node: str = ""
+    pid: int | None = None
+
+
+# torch prints [rankN]: before its own lines and uncaught tracebacks; torchrun --tee prints [<role><local rank>]:
+_RANK = re.compile(rb"\[rank(\d{1,6})\]:?\s?")
+_ROLE = re.compile(rb"\[(?!rank)([A-Za-z_]+)(\d{1,4})\]:")
+_MOSAIC = re.compile(rb"\[(\d{1,6})\]: ?(?=\S)")
+_MPI = re.compile(rb"\[\d+,(\d{1,6})\](?:<(?:stdout|stderr)>)?: ?")
+_TASK = re.compile(rb"\s{0,5}(\d{1,6}): ")
+_RAY = re.compile(rb"\((?:[\w.:/<>\- ]+?)?pid=(\d+)(?:, ip=([\w.:]+))?\)(?: \[repeated \d+x[^\]]*\])? ?")
+_POD = re.compile(rb"\[(?:pod/)?([a-z0-9][a-z0-9.\-]*)(?:/([a-z0-9.\-]+))?\] ")
+_STERN = re.compile(rb"([a-z0-9][a-z0-9.\-]*-\d+) ([a-z0-9][a-z0-9.\-]*) (?=[\[\w(])")
+_HOST = re.compile(
+    rb"((?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][\w\-]*\d[\w.\-]*): (?=\[rank|\[default|Traceback|\s+File |\[E|\[W|step |iter)"
+)
+_STAMP = re.compile(
+    rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ?(?:stdout [FP] |stderr [FP] )?)"
+)
+_MOST = 4
+
+
+def speaker_of(line: bytes, tasks: bool = False) -> tuple[Speaker | None, bytes, bytes]:
+    """(speaker or None when nobody is named, the line without the marks, the time stamp that was cut).
+
+    `tasks`: bare `12: ` marks are accepted (srun -l); without it they are left alone, since `3: ` begins many lines.
+    """
+    speaker: Speaker | None = None
+    stamp = b""
+    for _ in range(_MOST):
+        first = line[:1]
+        if first == b"[":
+            found = _RANK.match(line)
+            if found:
+                speaker = speaker or Speaker()
+                speaker.rank = int(found.group(1))
+            elif found := _ROLE.match(line):
+                speaker = speaker or Speaker()
+                speaker.local = int(found.group(2))
+            elif found := _MPI.match(line) or _MOSAIC.match(line):
+                speaker = speaker or Speaker()
+                speaker.rank = int(found.group(1))
+            elif found := _POD.match(line):
+                if b"-" not in found.group(1) and not found.group(2):
+                    break
+                speaker = speaker or Speaker()
+                speaker.node = found.group(1).decode()
+            else:
+                break
+        elif first == b"(":
+            found = _RAY.match(line)
+            if not found:
+                break
+            speaker = speaker or Speaker()
+            speaker.pid = int(found.group(1))
+            speaker.node = (found.group(2) or b"").decode()
+        elif first.isdigit() or first == b" ":
+            found = _STAMP.match(line)
+            if found and not stamp:
+                rest = line[found.end() :]
+                if rest[:1] not in (b"[", b"(") and not found.group(1).endswith((b"F ", b"P ")):
+                    break
+                stamp = found.group(1)
+            elif tasks and (found := _TASK.match(line)):
+                speaker = speaker or Speaker()
+                speaker.task = int(found.group(1))
+            else:
+                break
+        elif found := _STERN.match(line) or _HOST.match(line):
+            speaker = speaker or Speaker()
+            speaker.node = found.group(1).decode()
+        else:
+            break
+        line = line[found.end() :]
+    if speaker is not None:
+        speaker.key = f"{speaker.node}|{speaker.pid}|{speaker.task}|{speaker.local}|{speaker.rank}"
+    return speaker, line, stamp
+
+
+def has_tasks(head: bytes) -> bool:
+    """Whether the lines of a file begin with task numbers (srun -l): nearly all do, with more than one number."""
+    lines = head.split(b"\n")[:-1] or [head]
+    if len(lines) < 3:
+        return False
+    hits = [m.group(1) for line in lines if (m := _TASK.match(line))]
+    return len(hits) >= 0.8 * len(lines) and len(set(hits)) > 1

@@ -1,0 +1,159 @@
+# ruff: noqa: E501
+"""Python tracebacks in a stream of lines: chains, workers' originals, threads, and which tell of another rank's end."""
+
+from __future__ import annotations
+
+import re
+
+from .frames import frame_of
+from .lines import words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .frames import Frame
+
+_START = re.compile(rb"^(?:[\s|+]*(?:\+ Exception Group )?)?(Original )?Traceback \(most recent call last\):\s*$")
+_RAISED = re.compile(rb"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$")
+_CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
+_THREAD = re.compile(rb"^(?:Exception in thread (.+?)(?: \(most recent call last\))?:|Exception ignored in:? ?(.*))$")
+_WORKER = re.compile(r"Caught \w+ in (?:DataLoader worker process|pin memory thread for device|replica) ?(\d+)?")
+_MOST_FRAMES = 400
+_MOST_LINES = 24
+
+# Messages of ranks that lost a peer or waited for one in vain; each is printed by the rank that is alive.
+VICTIM = re.compile(
+    r"Connection closed by peer|Timed out waiting \d+ ?ms for (?:send|recv)|Connection reset by peer|Read error \[|Broken pipe"
+    r"|Watchdog caught collective|ncclRemoteError|remote process exited or there was a network error|[Ff]ailed to recv, got 0 bytes"
+    r"|failed to pass monitoredBarrier|reached monitoredBarrier, but received|Socket Timeout|Application timeout caused"
+    r"|[Ww]ait timeout after|store->get\('?\w+'?\) got error|recvValue failed|NCCL communicator was aborted|communicator was aborted on rank"
+    r"|Timeout waiting for key|ncclInProgress|Process group watchdog thread terminated with exception: \[Rank"
+    r"|op\.preamble\.length <= op\.nbytes|[Tt]imed out after \d+ ?(?:ms|milliseconds|seconds) waiting for (?:send|recv)"
+    r"|The actor died|Worker exited|ProcessGroup.*shut ?down|Detected at least one rank that exhausted inputs"
+)
+_VICTIM_TYPES = {
+    "SignalException", "KeyboardInterrupt", "ChildFailedError", "BrokenPipeError", "ConnectionResetError", "ConnectionAbortedError",
+    "EOFError", "ActorDiedError", "RayActorError", "RayTaskError", "ProcessRaisedException", "ProcessExitedException",
+    "NCCLRemoteError", "CalledProcessError",
+}  # fmt: skip
+
+
+def is_victim(kind: str, message: str) -> bool:
+    """Whether an exception tells of another process: a lost or late peer, the launcher's signal."""
+    return kind.rpartition(".")[2] in _VICTIM_TYPES or VICTIM.search(message) is not None
+
+
+class Traceback:
+    """One traceback while its lines arrive. `feed` says whether a line belongs to it."""
+
+    __slots__ = ("chain", "frames", "line", "lines", "outer", "quiet", "state", "thread", "worker")
+
+    def __init__(self, line: int, thread: str = "", quiet: bool = False) -> None:
+        self.line = line
+        self.thread = thread
+        self.quiet = quiet  # "Exception ignored in": printed and forgotten by Python
+        self.frames: list[Frame] = []
+        self.outer: list[Frame] = []
+        self.chain: list[tuple[str, str, list[Frame]]] = []
+        self.state = "frames"
+        self.worker: int | None = None
+        self.lines = 0
+
+    def feed(self, line: bytes) -> bool:
+        self.lines += 1
+        if self.state == "frames":
+            frame = frame_of(line)
+            if frame:
+                if len(self.frames) < _MOST_FRAMES:
+                    self.frames.insert(0, frame)
+                self.lines = 0
+                return True
+            if line[:1] in (b" ", b"\t") or not line.strip():
+                return self.lines < _MOST_LINES or line[:1] == b" "
+            found = _RAISED.match(line)
+            if not found or not self.frames:
+                return False
+            self._raised(found)
+            return True
+        if _START.match(line):
+            if self.state == "message" and line.lstrip().startswith(b"Original"):
+                self.outer = self.frames + self.outer
+                self.frames, self.state = [], "frames"
+                return True
+            if self.state == "chained":
+                self.frames, self.outer, self.state = [], [], "frames"
+                return True
+            return False
+        if line.startswith(_CHAIN):
+            self.state, self.lines = "chained", 0
+            return True
+        if self.state == "chained":
+            if not line.strip():
+                return self.lines < 6
+            found = _RAISED.match(line)
+            if found and (b"Error" in found.group(1) or b"Exception" in found.group(1)):
+                self.frames, self.outer = [], []
+                self._raised(found)
+                return True
+            return False
+        # lines behind the message: its continuation, or blank ones before "During handling"
+        if not line.strip():
+            self.state, self.lines = "blank", 0
+            return True
+        if self.state == "blank":
+            return False
+        if self.lines > 12 or line[:1] == b"[" or line[:4] in (b"====", b"----", b"Fail", b"Root"):
+            return False
+        kind, message, frames = self.chain[-1]
+        if len(message) < 1500:
+            self.chain[-1] = (kind, f"{message}\n{words(line, 600)}", frames)
+        return True
+
+    def _raised(self, found: re.Match[bytes]) -> None:
+        kind = words(found.group(1), 200)
+        message = words(found.group(2) or b"", 1500)
+        if worker := _WORKER.search(message):
+            self.worker = int(worker.group(1) or 0)
+        self.chain.append((kind, message, self.frames + self.outer))
+        self.state, self.lines = "message", 0
+
+    def values(self) -> dict[str, Any] | None:
+        """Values of an `exception` fact; None when nothing was raised (a cut traceback)."""
+        if not self.chain:
+            return None
+        kind, message, frames = self.chain[-1]
+        first_kind, _, first_frames = self.chain[0]
+        if len(self.chain) > 1 and self.worker is not None and kind == first_kind:
+            message = self.chain[-1][1]
+        thread = self.thread
+        if not thread and any(f[2] == "_feed" and f[0].endswith("multiprocessing/queues.py") for f in frames):
+            thread = "queue feeder"
+        out: dict[str, Any] = {
+            "type": kind.rpartition(".")[2],
+            "message": message,
+            "frames": frames[:60],
+            "victim": any(is_victim(k, m) for k, m, _ in self.chain),
+        }
+        if len(self.chain) > 1:
+            out["chain"] = [[k, m[:300]] for k, m, _ in self.chain[:8]]
+            out["origin"] = (first_frames or frames)[:60]
+        if thread:
+            out["thread"] = thread
+        if self.quiet:
+            out["ignored"] = True
+        if self.worker is not None:
+            out["worker"] = self.worker
+        return out
+
+
+def starts(line: bytes) -> bool:
+    return b"Traceback (most recent call last)" in line and _START.match(line) is not None
+
+
+def thread_of(line: bytes) -> tuple[str, bool] | None:
+    """(thread, ignored?) of the line that announces a thread's traceback."""
+    found = _THREAD.match(line)
+    if not found:
+        return None
+    return (words(found.group(1), 80), False) if found.group(1) else ("", True)
