@@ -18,7 +18,11 @@ def more_shm(host: Host, need: int) -> Text:
     return pick(
         host,
         Text("mount -o remount,size={g} /dev/shm", g=g),
-        docker=Text("docker run --shm-size={g} …", g=g),
+        docker=Text(
+            'docker run --shm-size={g} … (in compose: shm_size: "{g}b" in the service)',
+            'docker run --shm-size={g} …（compose：在 service 中设置 shm_size: "{g}b"）',
+            g=g,
+        ),
         compose=Text('in the service: shm_size: "{g}b"', '在 service 中设置：shm_size: "{g}b"', g=g),
         podman=Text("podman run --shm-size={g} …", g=g),
         kubernetes=Text(
@@ -58,7 +62,9 @@ def ulimit(host: Host, name: str, value: str) -> Text:
             letter=letter, shell=shell, name=name, word=word, NAME=name.upper(),
             infinity="infinity" if value == "-1" else value,
         ),
-        docker=Text("docker run --ulimit {name}={value} …", name=name, value=value),
+        docker=Text("docker run --ulimit {name}={value} … (in compose: ulimits: {{{name}: {value}}})",
+                    "docker run --ulimit {name}={value} …（compose：ulimits: {{{name}: {value}}}）",
+                    name=name, value=value),
         compose=Text(
             "in the service: ulimits: {{{name}: {value}}}", "在 service 中设置：ulimits: {{{name}: {value}}}",
             name=name, value=value,

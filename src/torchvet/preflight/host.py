@@ -133,6 +133,10 @@ class Host:
             return self.python(_ACCESS, 5, path).out.startswith("1")
         return os.path.exists(self.root + path)
 
+    def missing(self, path: str) -> bool:
+        """Is it certain that there is no such file or folder? A recorded machine may only not have been asked."""
+        return not self.exists(path)
+
     def writable(self, path: str) -> bool | None:
         """May this user create files in a folder? Nothing is written. None: unknown, or no such folder."""
         if self.may_hang(path):
@@ -268,6 +272,11 @@ class Host:
         torch_git, nccl: read from files, torch is not imported."""
         return self.once("versions", self._versions)
 
+    def clock_synchronised(self) -> bool | None:
+        """Does a daemon keep the system clock right, as the kernel was told by it (adjtimex, STA_UNSYNC)? It holds for
+        the whole machine, so containers see it too."""
+        return self.once("clock", self._clock)
+
     def now(self) -> float:
         """Seconds since 1970."""
         return time.time()
@@ -357,6 +366,22 @@ class Host:
         thread.start()
         thread.join(seconds)
         return out[0] if out else None
+
+    def _clock(self) -> bool | None:
+        import ctypes
+
+        class Timex(ctypes.Structure):  # adjtimex(2); only `modes` and `status` matter here
+            _fields_ = (("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long),
+                        ("maxerror", ctypes.c_long), ("esterror", ctypes.c_long), ("status", ctypes.c_int),
+                        ("rest", ctypes.c_char * 256))  # fmt: skip
+
+        try:
+            state = Timex()
+            if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(state)) < 0:
+                return None
+        except (OSError, AttributeError):
+            return None
+        return not state.status & 0x40  # STA_UNSYNC
 
     def _versions(self) -> dict[str, str]:
         from .installed import torch_versions

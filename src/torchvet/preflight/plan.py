@@ -18,6 +18,9 @@ PAGE = 4096
 USUAL_WORKERS = 4
 """Workers per rank that are assumed where nothing is known and the host has GPUs (the usual advice is 4 to 8)."""
 
+RANK_THREADS, WORKER_THREADS = 128, 4
+"""Own estimate: threads of a rank (OpenMP, CUDA, NCCL, autograd, pin memory) and of a worker."""
+
 
 class Loader:
     """A DataLoader of the job: workers, prefetch factor, bytes of a batch (None: unknown), and where it is made."""
@@ -128,6 +131,16 @@ class Plan:
         """Ranks on this node and where the number comes from: the option, the launcher, the GPUs; else 1."""
         if self.ranks_per_node:
             return self.ranks_per_node, Text("--ranks-per-node")
+        launched = self.launched(host)
+        if launched is not None:
+            return launched
+        count = gpus(host)
+        if count:
+            return count, Text("one for each GPU", "每个 GPU 一个")
+        return 1, Text("assumed", "假定")
+
+    def launched(self, host: Host) -> tuple[int, Text] | None:
+        """Ranks on this node as the launcher counts them, and the variable that says so."""
         for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"):
             number = whole(host.env.get(name))
             if number and number > 0:
@@ -135,10 +148,12 @@ class Plan:
         found = re.match(r"\d+", host.env.get("SLURM_NTASKS_PER_NODE") or host.env.get("SLURM_TASKS_PER_NODE") or "")
         if found and int(found[0]) > 1:  # 1 is also what torchrun under Slurm has
             return int(found[0]), Text("SLURM_TASKS_PER_NODE")
-        count = gpus(host)
-        if count:
-            return count, Text("one for each GPU", "每个 GPU 一个")
-        return 1, Text("assumed", "假定")
+        return None
+
+    def threads(self, host: Host) -> int:
+        """Processes and threads of all ranks of this node, about."""
+        workers = self.workers if self.workers is not None else USUAL_WORKERS
+        return self.ranks(host)[0] * (RANK_THREADS + WORKER_THREADS * workers)
 
     def node_count(self, host: Host) -> int | None:
         """Nodes of the job: the option, the launcher; None where nothing says it."""

@@ -15,6 +15,7 @@
     [python]                   code that is in the child's code -> its output
     [names]                    "node-1" = ["10.0.0.1"]
     [ports]                    listening = [29500]; "10.0.0.1:29500" = "" (connects) or "Connection refused"
+    [clock]                    synchronised = true
     [versions]                 hostname, kernel, python, torch ...; now = 1790000000.0
 """
 
@@ -88,6 +89,12 @@ class Recorded(Host):
             or name in self._part("lists").get(parent or "/", ())
         )
 
+    def missing(self, path: str) -> bool:
+        parent = path.rstrip("/").rpartition("/")[0]
+        while parent and not self.exists(parent):
+            parent = parent.rpartition("/")[0]
+        return not self.exists(path) and bool(self.list(parent or "/")) and bool(self.table)
+
     def writable(self, path: str) -> bool | None:
         said = self._part("writable").get(path)
         return said if isinstance(said, bool) else None
@@ -149,6 +156,10 @@ class Recorded(Host):
 
     def _versions(self) -> dict[str, str]:
         return {k: str(v) for k, v in self._part("versions").items() if k != "now"}
+
+    def _clock(self) -> bool | None:
+        said = self._part("clock").get("synchronised")
+        return said if isinstance(said, bool) else None
 
     def now(self) -> float:
         return float(self._part("versions").get("now", 0.0))
@@ -232,6 +243,10 @@ class Recorder(Host):
         found = super().exists(path)
         if found:
             self.tables.setdefault("lists", {}).setdefault(path, [])
+        else:  # that the folder around it was seen makes it absent, not unknown
+            parent = path.rstrip("/").rpartition("/")[0] or "/"
+            if parent != path and os.path.isdir(parent):
+                self.tables.setdefault("lists", {}).setdefault(parent, os.listdir(parent)[:200])
         return found
 
     def writable(self, path: str) -> bool | None:
@@ -292,6 +307,11 @@ class Recorder(Host):
             ports = self.tables.setdefault("ports", {}).setdefault("listening", [])
             if said and port not in ports:
                 ports.append(port)
+        return said
+
+    def _clock(self) -> bool | None:
+        said = super()._clock()
+        self._note("clock", "synchronised", said)
         return said
 
     def _versions(self) -> dict[str, str]:

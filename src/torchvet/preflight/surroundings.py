@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .host import Host
 
-DOCKER, COMPOSE, PODMAN, KUBERNETES, APPTAINER, ENROOT, BARE, OTHER = (
-    "docker", "compose", "podman", "kubernetes", "apptainer", "enroot", "bare", "container",
+DOCKER, COMPOSE, PODMAN, KUBERNETES, APPTAINER, ENROOT, BARE, OTHER, NOT_KNOWN = (
+    "docker", "compose", "podman", "kubernetes", "apptainer", "enroot", "bare", "container", "unknown",
 )  # fmt: skip
 SLURM, MPI, TORCHRUN = "slurm", "mpi", "torchrun"
 
@@ -31,6 +31,7 @@ NAMES = {
     ENROOT: Text("enroot container", "enroot 容器"),
     OTHER: Text("container", "容器"),
     BARE: Text("no container", "无容器"),
+    NOT_KNOWN: Text("unknown surroundings", "未知环境"),
 }
 
 
@@ -123,7 +124,7 @@ def _look(host: Host) -> Surroundings:
     own_ipc = shm is not None and ipc not in (None, HOST_IPC)
     private = None if shm is None and ipc is None else named_shm or own_ipc
     best = _strongest(signs)
-    container = best or BARE
+    container = best or (BARE if host.mounts() or host.read("/proc/self/cgroup") else NOT_KNOWN)
     if container == DOCKER and any(n.startswith("COMPOSE_") for n in env):
         container = COMPOSE
     seen = list(dict.fromkeys(signs.get(best, []))) if best else []
@@ -168,6 +169,6 @@ def pick(
     words = {
         DOCKER: docker, COMPOSE: compose or docker, PODMAN: podman or docker, KUBERNETES: kubernetes,
         APPTAINER: apptainer, OTHER: docker, ENROOT: enroot or (slurm if where.launcher == SLURM else None),
-        BARE: slurm if where.launcher == SLURM else None,
+        BARE: slurm if where.launcher == SLURM else None, NOT_KNOWN: None,
     }  # fmt: skip
     return words[where.container] or bare

@@ -114,6 +114,9 @@ def verdict(report: NodeReport, fail_on: str) -> Text:
         return Text("{x}: do not start this job", "{x}：不要启动此作业", x=counted)
     if fails or warns:
         return Text("{x}: the job can start", "{x}：作业可以启动", x=counted)
+    if unknown:
+        return Text("{x}: nothing that could be read speaks against this job", "{x}：已读取的部分没有妨碍此作业的问题",
+                    x=counted)  # fmt: skip
     return Text("{x}: nothing speaks against this job", "{x}：没有妨碍此作业的问题", x=counted)
 
 

@@ -32,13 +32,18 @@ PROBE = Probe(
 def check(host: Host, plan: Plan) -> Result | None:
     space = host.space("/dev/shm")
     if space is None:
-        if host.exists("/dev/shm"):
+        if not host.missing("/dev/shm"):
             return PROBE.unknown(Text("the size of /dev/shm cannot be read", "无法读取 /dev/shm 的大小"))
         return PROBE.fail(
             None, None,
             Text("there is no /dev/shm: no loader with workers starts", "没有 /dev/shm：带 worker 的加载器无法启动"),
             more_shm(host, plan.demand(host) or USUAL),
         )  # fmt: skip
+    if not space.size:
+        mount = host.mount_of("/dev/shm")
+        if mount is None or mount.place != "/dev/shm":
+            return PROBE.unknown(Text("the size of /dev/shm cannot be read", "无法读取 /dev/shm 的大小"))
+        return PROBE.ok(0, None, Text("/dev/shm has no limit", "/dev/shm 没有限制"))  # mount -o size=0
     has, ranks = space.size, plan.ranks(host)[0]
     demand = plan.demand(host)
     if demand:
