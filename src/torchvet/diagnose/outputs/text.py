@@ -207,14 +207,10 @@ def _timeline(out: list[str], diagnosis: Diagnosis, style: Style) -> None:
         rows.append(visible(f"{timeline.at(event.time):<18}{clock} {who}{style.say(event.what)}: {event.text}"))
     if rows:
         if len(timeline.clocks(found)) > 1:
-            rows.append(style.say(CLOCKS))
+            rows.append(style.say(timeline.CLOCKS))
         if any(e.time is None for e in found):
-            rows.append(style.say(NO_CLOCK))
+            rows.append(style.say(timeline.NO_CLOCK))
         _add(out, words.TIMELINE, rows, style)
-
-
-CLOCKS = Text("times of different hosts: their clocks may differ", "时间来自不同主机：时钟可能不一致")
-NO_CLOCK = Text("?: these lines carry no date, so their place in time is unknown", "?：这些行没有日期，时间未知")
 
 
 def _files(out: list[str], diagnosis: Diagnosis, style: Style) -> None:

@@ -26,6 +26,8 @@ MILESTONES = {
     "exit": Text("ended", "结束"),
 }
 """Kinds of facts that are events, and what they are called."""
+CLOCKS = Text("times of different hosts: their clocks may differ", "时间来自不同主机：时钟可能不一致")
+NO_CLOCK = Text("?: these lines carry no date, so their place in time is unknown", "?：这些行没有日期，时间未知")
 APART = 1.0
 """Seconds: the same event on several ranks within this is one row."""
 
