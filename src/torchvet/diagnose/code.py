@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from .sites import is_user
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +20,6 @@ MOST = 100_000
 AROUND = 2
 """Lines of code shown before and after the one that is meant."""
 LARGEST = 4_000_000
-FOREIGN = ("site-packages/", "dist-packages/", "lib/python", "<frozen", "<string>", "torch/distributed/", "torch/nn/")
-"""Parts of the paths of code that is not the user's."""
 
 
 @dataclass(slots=True)
@@ -107,12 +107,6 @@ def excerpt(path: str, line: int, around: int = AROUND) -> list[tuple[int, str]]
     return [(n, lines[n - 1]) for n in range(max(1, line - around), min(len(lines), line + around) + 1)]
 
 
-def foreign(path: str) -> bool:
-    """Is it code of Python, PyTorch or another package?"""
-    path = path.replace("\\", "/")
-    return any(part in path for part in FOREIGN) or path.startswith("<")
-
-
 def sites(diagnosis: Diagnosis) -> list[tuple[str, int]]:
     """Every place that a verdict or side finding points at, the most telling first."""
     out: dict[tuple[str, int], None] = {}
@@ -143,7 +137,7 @@ def own_place(frames: object) -> tuple[str, int] | None:
     for frame in frames:
         if isinstance(frame, (list, tuple)) and len(frame) >= 2 and isinstance(frame[0], str):
             path, line = frame[0], frame[1]
-            if isinstance(line, int) and line > 0 and not foreign(path):
+            if isinstance(line, int) and line > 0 and is_user(path):
                 return path, line
     return None
 

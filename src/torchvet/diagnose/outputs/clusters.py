@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..code import foreign
+from ..sites import is_user
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def told(frames: object) -> list[tuple[str, int, str]]:
         if isinstance(frame, (list, tuple)) and len(frame) >= 2 and isinstance(frame[0], str):
             line = frame[1] if isinstance(frame[1], int) else 0
             rows.append((frame[0], line, str(frame[2]) if len(frame) > 2 and frame[2] else ""))
-    own = [r for r in rows if not foreign(r[0])]
+    own = [r for r in rows if is_user(r[0])]
     if not rows:
         return []
-    first = [] if not foreign(rows[0][0]) else [rows[0]]
+    first = [] if is_user(rows[0][0]) else [rows[0]]
     return [*first, *(own or rows[1:])][:DEEPEST]
 
 
@@ -54,5 +54,5 @@ def line_of(cluster: Cluster) -> str:
     parts = []
     for path, line, function in cluster.frames[:4]:
         short = path.replace("\\", "/").rpartition("/")[2]
-        parts.append(function if foreign(path) and function else f"{short}:{line}" if line else short)
+        parts.append(function if function and not is_user(path) else f"{short}:{line}" if line else short)
     return " ← ".join(parts)

@@ -98,11 +98,12 @@ def _positions(case: Case) -> dict[int, tuple[Text | None, bool]]:
         text = Text("in {op} number {n}, which {who} finished", "停在 {op} 第 {n} 次，而 {who} 已完成",
                     op=stuck.op, n=f"{stuck.seq:,}", who=words.ranks(stuck.finished, 3))  # fmt: skip
         out[stuck.rank] = (text, False)
+    steps = {r.step for r in case.ranks.values() if r.step is not None}
     for number, rank in case.ranks.items():
-        if rank.step is not None:
-            where, waits = out.get(number, (None, False))
-            last = Text("last step {n}", "最后一步 {n}", n=f"{rank.step:,}")
-            out[number] = (last if where is None else Text("{x}, {y}", "{x}，{y}", x=where, y=last), waits)
+        if rank.step is not None and len(steps) > 1:
+            before, waits = out.get(number, (None, False))
+            step = Text("last step {n}", "最后一步 {n}", n=f"{rank.step:,}")
+            out[number] = (step if before is None else Text("{x}, {y}", "{x}，{y}", x=before, y=step), waits)
     return out
 
 
