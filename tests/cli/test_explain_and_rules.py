@@ -68,3 +68,21 @@ def test_rules_as_json_and_markdown(fake, torchvet):
 def test_the_real_rules_can_be_listed_and_explained(torchvet):
     for row in json.loads(torchvet("rules", "--output-format", "json").out):
         assert torchvet("explain", row["code"]).out.startswith(f"# {row['name']}")
+
+
+def test_probes_and_causes_have_pages_too(torchvet, monkeypatch):
+    assert torchvet("explain", "clock-source").out.startswith("# clock-source\n")
+    row = json.loads(torchvet("explain", "clock_source", "--output-format", "json").out)
+    assert row["area"] == "cpu" and row["page"].startswith("# clock-source")
+    assert torchvet("explain", "clock-s").out.startswith("# clock-source\n")
+    assert "did you mean clock-source?" in torchvet("explain", "clock-sorce").err
+
+    class Cause:
+        name, kind, summary = "left-early", "made-up-kind", None
+
+        def page(self):
+            return "# left-early\n"
+
+    monkeypatch.setattr("torchvet.diagnose.model.all_causes", lambda: {"left-early": Cause()})
+    for word in ("left-early", "made-up-kind", "left-e"):
+        assert torchvet("explain", word).out == "# left-early\n"

@@ -1,4 +1,4 @@
-"""`torchvet explain`: the page of a rule, found by name, code, or an unambiguous beginning of either; or of a probe."""
+"""`torchvet explain`: the page of a rule, a probe or a cause, found by name, code, or an unambiguous beginning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .arguments import FLAG, VALUE, Argument, help_text, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
 ARGUMENTS = (
@@ -21,12 +21,13 @@ GROUPS = {"options": Text("Options", "选项")}
 
 
 def run(argv: Sequence[str]) -> int:
-    """Print the pages of the rules that are named."""
+    """Print the pages that are named."""
     given, words = parse(argv, ARGUMENTS)
     spoken = language(given.get("lang"))
     if given.get("help"):
         purpose = Text(
-            "What a rule or probe finds, why it matters, how to fix it.", "规则或探针的含义、危害与修复方法。"
+            "What a rule, a probe or a cause of a failure means, why it matters, how to fix it.",
+            "规则、探针或失败原因的含义、危害与修复方法。",
         )
         terminal.say(help_text("torchvet explain [OPTIONS] NAME|CODE ...", purpose, ARGUMENTS, GROUPS, spoken))
         return 0
@@ -35,18 +36,16 @@ def run(argv: Sequence[str]) -> int:
     rules = all_rules()
     if not words:
         raise UserError(
-            Text("explain needs the name or code of a rule, or a probe", "explain 需要规则名、代码或探针名"),
+            Text("explain needs the name or code of a rule, or a probe or cause",
+                 "explain 需要规则名、代码、探针名或原因名"),
             Text("torchvet rules lists them; probes: torchvet preflight --list",
                  "torchvet rules 列出所有规则；探针：torchvet preflight --list"),
         )  # fmt: skip
-    found = [probe(word) or rules[find(word, rules)] for word in words]
+    found = [x for word in words for x in topics(word, rules)]
     if given.get("output-format") == "json":
         import json
 
-        rows = [
-            as_plain(rule, spoken, page=True) if hasattr(rule, "code") else probe_as_plain(rule, spoken)
-            for rule in found
-        ]
+        rows = [as_plain(x, spoken, page=True) if hasattr(x, "code") else beside(x, spoken) for x in found]
         text = json.dumps(rows[0] if len(rows) == 1 else rows, ensure_ascii=False, indent=2) + "\n"
         terminal.say(text, machine=True)
     else:
@@ -54,20 +53,39 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def probe(word: str) -> Any:
-    """The probe of `torchvet preflight` with this name, or None."""
+def topics(word: str, rules: Mapping[str, Any]) -> list[Any]:
+    """What is meant: a rule, a probe, a cause, or all that share the name. Raises UserError as `find`."""
+    name = word.strip().lower().replace("_", "-")
+    others = _others()
+    exact = [rules[name]] if name in rules else []
+    exact += [x for x in others if x.name == name] or [x for x in others if getattr(x, "kind", "") == name]
+    if exact:
+        return exact
+    try:
+        return [rules[find(word, rules, [x.name for x in others])]]
+    except UserError:
+        fitting = [x for x in others if name and x.name.startswith(name)]
+        code = word.strip().upper()
+        if len(fitting) == 1 and not any(n.startswith(name) or rules[n].code.startswith(code) for n in rules):
+            return fitting
+        raise
+
+
+def _others() -> list[Any]:
+    """All probes and causes."""
+    from torchvet.diagnose.model import all_causes
     from torchvet.preflight.probe import load, probe_names
 
-    name = word.strip().lower().replace("_", "-")
-    return load(name) if name in probe_names() else None
+    return [*(load(name) for name in probe_names()), *all_causes().values()]
 
 
-def probe_as_plain(found: Any, spoken: str) -> dict[str, object]:
-    """A probe as values for JSON."""
-    return {"name": found.name, "area": found.area, "summary": found.summary.render(spoken), "page": found.page()}
+def beside(other: Any, spoken: str) -> dict[str, object]:
+    """A probe or cause as values for JSON."""
+    about = {"area": other.area} if hasattr(other, "area") else {"kind": other.kind}
+    return {"name": other.name, **about, "summary": other.summary.render(spoken), "page": other.page()}
 
 
-def find(word: str, rules: Mapping[str, Any]) -> str:
+def find(word: str, rules: Mapping[str, Any], others: Iterable[str] = ()) -> str:
     """The name of the rule that is meant. Raises UserError with what it may have been."""
     name = word.strip().lower().replace("_", "-")
     if name in rules:

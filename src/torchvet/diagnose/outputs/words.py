@@ -37,21 +37,23 @@ PER_RANK = {
     "log": (Text("log", "份日志"), Text("logs", "份日志")),
     "recorder": (Text("recorder dump", "份记录器转储"), Text("recorder dumps", "份记录器转储")),
     "stack": (Text("stack", "份调用栈"), Text("stacks", "份调用栈")),
-    "error": (Text("error file", "份错误文件"), Text("error files", "份错误文件")),
+    "error": (Text("exception", "个异常"), Text("exceptions", "个异常")),
     "snapshot": (Text("memory snapshot", "份显存快照"), Text("memory snapshots", "份显存快照")),
     "trace": (Text("profiler trace", "份性能跟踪"), Text("profiler traces", "份性能跟踪")),
     "series": (Text("series of measurements", "组测量数据"), Text("series of measurements", "组测量数据")),
 }
 """What a rank leaves, by the key in `Rank.has`: the word for one and for several."""
 
+OF_RANKS = {"log", "recorder", "stack", "snapshot", "trace", "unknown", "source", "run"}
+"""Readers of files that the ranks' own counts tell of, or that say nothing."""
 KINDS_OF_FILES = {
-    "kernel": Text("kernel log", "内核日志"),
+    "kernel-log": Text("kernel log", "内核日志"),
+    "exit-record": Text("exit codes", "退出码"),
     "slurm": Text("Slurm records", "Slurm 记录"),
     "kubernetes": Text("Kubernetes records", "Kubernetes 记录"),
     "launcher": Text("launcher log", "启动器日志"),
-    "nvidia-smi": Text("nvidia-smi", "nvidia-smi"),
 }
-"""Files that belong to no rank, by the name of their reader."""
+"""Files that belong to no rank, by the name of their reader; a reader that is not here has its own name shown."""
 
 LONGEST_LIST = 8
 
@@ -99,8 +101,8 @@ def here(diagnosis: Diagnosis, style: Style) -> str:
             said = Text("{x} ({who} missing)", "{x}（缺 {who}）", x=said, who=ranks(lacking, 3))
         parts.append(said)
     for name in dict.fromkeys(kind for _, kind, _, _ in inventory.files):
-        if name in KINDS_OF_FILES:
-            parts.append(KINDS_OF_FILES[name])
+        if name not in OF_RANKS:
+            parts.append(KINDS_OF_FILES.get(name) or Text("{name}", name=name.replace("-", " ")))
     total = Text("{n} file" if len(inventory.files) == 1 else "{n} files", "{n} 个文件", n=f"{len(inventory.files):,}")
     if not parts:
         parts.append(total)
