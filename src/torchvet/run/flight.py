@@ -1,0 +1,95 @@
+"""The flight recorder of torch.distributed: how far this rank is, and its dump, over the versions of torch."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .folder import write_json, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SWITCHES = {
+    "TORCH_FR_BUFFER_SIZE": "2000",  # torch >= 2.9; the default of 2.13
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",  # 2.2 to 2.8, where the default is 0 (off); read as an alias later
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+    "TORCH_NCCL_ENABLE_TIMING": None,  # costs an event for each call: left as it is
+}
+"""Variables that turn the recorder on (FlightRecorder.hpp, ProcessGroupNCCL.hpp). None: never set."""
+
+
+def switches(environ: Any, prefix: str) -> dict[str, str]:
+    """What to add to a job's environment. What the user set stays. `prefix`: where dumps of NCCL's watchdog go."""
+    names = {"TORCH_FR_DUMP_TEMP_FILE": prefix, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": prefix}
+    out = {k: v for k, v in SWITCHES.items() if v is not None and k not in environ}
+    # either name of one setting rules both
+    if "TORCH_FR_BUFFER_SIZE" in environ or "TORCH_NCCL_TRACE_BUFFER_SIZE" in environ:
+        out.pop("TORCH_FR_BUFFER_SIZE", None)
+        out.pop("TORCH_NCCL_TRACE_BUFFER_SIZE", None)
+    if not any(k in environ for k in names):
+        out.update(names)
+    return out
+
+
+class Flight:
+    """The recorder of this process. Every method may raise; the caller fences."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        native = getattr(torch._C, "_distributed_c10d", None)
+        self.dump_json = getattr(native, "_dump_fr_trace_json", None) or getattr(native, "_dump_nccl_trace_json", None)
+        self.dump_pickle = getattr(native, "_dump_fr_trace", None) or getattr(native, "_dump_nccl_trace", None)
+        self.plain = getattr(native, "_dump_fr_trace", None) is not None  # takes positional switches
+
+    @property
+    def there(self) -> bool:
+        return self.dump_pickle is not None
+
+    def progress(self) -> dict[str, list[int]]:
+        """{process group: [last enqueued, last completed]}; about 60 us, without the entries."""
+        if self.dump_json is None:
+            return {}
+        status = json.loads(self.dump_json(False, False)).get("pg_status") or {}
+        return {
+            name: [int(s.get("last_enqueued_collective", -1)), int(s.get("last_completed_collective", -1))]
+            for name, s in status.items()
+        }
+
+    def dump(self, folder: str, rank: int, name: str = "recorder") -> bool:
+        """Write the dump: first without stacks (fast, works while another thread holds what stacks need), then with.
+        True when a dump was written."""
+        if self.dump_pickle is None:
+            return False
+        path = os.path.join(folder, f"{name}_rank_{rank}")
+        write_json(os.path.join(folder, "groups.json"), self.groups())
+        write_whole(path, self.dump_pickle(True, False, False), sync=True)
+        write_whole(path, self.dump_pickle(True, True, False), sync=True)
+        return True
+
+    def groups(self) -> dict[str, Any]:
+        """{group name: {"ranks", "description"}}: gloo dumps of torch 2.13 lack them."""
+        out: dict[str, Any] = {}
+        c10d = getattr(self.torch.distributed, "distributed_c10d", None)
+        world = getattr(c10d, "_world", None)
+        if world is None:
+            return out
+        for group, ranks in list(world.pg_group_ranks.items()):
+            name = world.pg_names.get(group, "")
+            out[name] = {"ranks": sorted(ranks), "description": getattr(group, "group_desc", "")}
+        return out
+
+    def timeout(self) -> float | None:
+        """The time-out of the default process group in seconds."""
+        dist = self.torch.distributed
+        if not (dist.is_available() and dist.is_initialized()):
+            return None
+        group = dist.distributed_c10d._get_default_group()
+        for kind in ("cuda", "cpu"):
+            try:
+                backend = group._get_backend(self.torch.device(kind))
+                return float(backend.options._timeout.total_seconds())
+            except Exception:
+                continue
+        return None

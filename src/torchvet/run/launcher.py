@@ -1,0 +1,251 @@
+"""`torchvet run -- COMMAND`: starts the command with the recorder's hook, looks from outside, and passes everything on.
+
+The command keeps its standard streams, its place in the terminal and its exit code. What only somebody outside can see
+is written to wrapper_<host>_<pid>.jsonl: processes that stop, vanish or are killed, memory of the node and of its
+container, the kernel log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from torchvet.findings import Text, UserError
+
+from . import host_series
+from .flight import switches
+from .folder import Lines, begin, last_line, number, read_json, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+POLL = 1.0
+"""Seconds between two looks at the ranks."""
+SERIES = 10.0
+"""Seconds between two lines about the node."""
+STALE = 10.0
+"""Seconds without a beat from which on a process is looked at from outside."""
+PASSED_ON = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
+"""Signals that a scheduler or a person sends to what it started: they are meant for the job."""
+
+
+class Run:
+    """One start of a job. `tell` prints a line for the person who watches."""
+
+    def __init__(self, command: list[str], out: str, settings: dict[str, Any], tell: Callable[[Text], None]) -> None:
+        self.command = command
+        self.out = os.path.abspath(out)
+        self.settings = settings
+        self.tell = tell
+        self.host = socket.gethostname()
+        self.events: Lines | None = None
+        self.states: dict[int, str] = {}
+        self.gone: set[str] = set()
+        self.requested = 0.0
+        self.series_at = 0.0
+        self.started_up = uptime()
+
+    # ------------------------------------------------------------------------------------------------- start
+    def environment(self) -> dict[str, str]:
+        """The job's environment: the user's own values stay."""
+        environ = dict(os.environ)
+        here = os.path.dirname(os.path.abspath(__file__))
+        environ["TORCHVET_RUN_DIR"] = self.out
+        environ["TORCHVET_RUN_ATTEMPT"] = str(self.attempt)
+        environ["TORCHVET_RUN_SETTINGS"] = json.dumps(self.settings)
+        environ["TORCHVET_SOURCE"] = os.path.dirname(os.path.dirname(here))
+        paths = [os.path.join(here, "hook"), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
+        environ["PYTHONPATH"] = os.pathsep.join(paths)
+        if self.settings.get("recorder", True):
+            environ.update(switches(environ, os.path.join(self.folder, "nccl_rank_")))
+        return environ
+
+    def prepare(self) -> None:
+        """Make the folder. UserError when that is not possible: the job would run without evidence."""
+        try:
+            self.attempt = begin(self.out, self.command, os.environ, self.host)
+            self.folder = os.path.join(self.out, f"attempt_{self.attempt}")
+            self.events = Lines(os.path.join(self.folder, f"wrapper_{self.host}_{os.getpid()}.jsonl"))
+            self.event("begin", command=self.command, cwd=os.getcwd(), pid=os.getpid(), uptime=self.started_up)
+        except OSError as e:
+            raise UserError(
+                Text("{out} cannot be written: {why}", "无法写入 {out}：{why}", out=self.out, why=e.strerror or str(e)),
+                Text("--out DIR names another folder", "用 --out DIR 指定其他文件夹"),
+            ) from None
+
+    def run(self) -> int:
+        """Run the command to its end and give its exit code (negative: the signal that ended it)."""
+        self.prepare()
+        try:
+            child = subprocess.Popen(self.command, env=self.environment())
+        except OSError as e:
+            raise UserError(
+                Text("{command} cannot be started: {why}", "无法启动 {command}：{why}", command=self.command[0],
+                     why=e.strerror or str(e)),
+                Text("torchvet run [OPTIONS] -- COMMAND ...", "torchvet run [选项] -- 命令 ..."),
+            ) from None  # fmt: skip
+        self.child = child
+        restored = self.pass_signals(child)
+        try:
+            code = None
+            while code is None:
+                try:
+                    code = child.wait(POLL)
+                except subprocess.TimeoutExpired:
+                    self.fenced(self.look)
+        finally:
+            for number_, handler in restored:
+                signal.signal(number_, handler)
+        self.fenced(lambda: self.finish(code))
+        return code
+
+    def pass_signals(self, child: subprocess.Popen[bytes]) -> list[tuple[int, Any]]:
+        """Signals to this process go on to the command; Ctrl-C reaches it by the terminal anyway."""
+        restored: list[tuple[int, Any]] = []
+
+        def on(number_: int, _: Any) -> None:
+            self.fenced(lambda: self.event("signal", signal=number_))
+            if child.poll() is None and "SLURM_STEP_ID" not in os.environ:  # Slurm signals every process of a step
+                child.send_signal(number_)
+
+        for name in PASSED_ON:
+            number_ = getattr(signal, name, None)
+            if number_ is not None and signal.getsignal(number_) != signal.SIG_IGN:
+                restored.append((number_, signal.signal(number_, on)))
+
+        def interrupted(number_: int, _: Any) -> None:
+            self.fenced(lambda: self.event("signal", signal=number_))
+            if not sys.stdin.isatty() and child.poll() is None:
+                child.send_signal(number_)  # not from a terminal: only this process was meant to get it
+
+        restored.append((signal.SIGINT, signal.signal(signal.SIGINT, interrupted)))
+        return restored
+
+    # ------------------------------------------------------------------------------------------------- look
+    def ranks(self) -> list[tuple[str, dict[str, Any]]]:
+        """(folder, about.json) of the ranks on this node, in this attempt and its restarts."""
+        out = []
+        for attempt in sorted(os.listdir(self.out)):
+            n = number(attempt)
+            if n is None or n < self.attempt:
+                continue
+            folder = os.path.join(self.out, attempt)
+            for name in sorted(os.listdir(folder)):
+                if name.startswith("rank_"):
+                    about = read_json(os.path.join(folder, name, "about.json"))
+                    if about is not None and about.get("node") == self.host:
+                        out.append((os.path.join(folder, name), about))
+        return out
+
+    def look(self) -> None:
+        now = time.time()
+        for folder, about in self.ranks():
+            if folder in self.gone or os.path.exists(os.path.join(folder, "end.json")):
+                continue
+            pid, rank = int(about["pid"]), about["rank"]
+            state = host_series.state(pid)
+            if state in ("", "Z", "X"):
+                self.gone.add(folder)
+                beat = last_line(os.path.join(folder, "beats.jsonl")) or {}
+                self.event("vanished", rank=rank, pid=pid, step=beat.get("step"), last_beat=beat.get("t"))
+                continue
+            beat = last_line(os.path.join(folder, "beats.jsonl"))
+            silent = now - beat["t"] if beat else 0.0
+            if silent > STALE or state == "T":
+                if self.states.get(pid) != state:
+                    self.states[pid] = state
+                    self.event("state", rank=rank, pid=pid, state=state, silent=round(silent, 1))
+                    if state != "T" and self.settings.get("stacks", True):
+                        self.stacks_from_outside(folder, pid)
+            elif pid in self.states:
+                del self.states[pid]
+                self.event("state", rank=rank, pid=pid, state=state, silent=0)
+        self.look_for_request()
+        if now - self.series_at >= SERIES and self.settings.get("host", True):
+            self.series_at = now
+            self.event("node", available=host_series.available(), **host_series.shared_memory(), **host_series.cgroup())
+
+    def look_for_request(self) -> None:
+        """Somebody stalls: say so once, with the rank that told."""
+        path = os.path.join(self.folder, "dump-request")
+        try:
+            asked = os.stat(path).st_mtime
+        except OSError:
+            return
+        if asked <= self.requested:
+            return
+        self.requested = asked
+        row = last_line(path)
+        if row is not None:
+            self.event("stall", told_by=row.get("rank"), still=row.get("still"))
+            self.tell(
+                Text(
+                    "rank {rank} has waited for {seconds} s; dumps of the ranks are saved - torchvet diagnose {out}",
+                    "rank {rank} 已等待 {seconds} 秒；各 rank 的转储已保存 - torchvet diagnose {out}",
+                    rank=row.get("rank"), seconds=round(row.get("still") or 0), out=os.path.relpath(self.out),
+                )
+            )  # fmt: skip
+
+    def stacks_from_outside(self, folder: str, pid: int) -> None:
+        """py-spy sees the stacks of a process whose GIL is held. It may be absent or not permitted."""
+        try:
+            done = subprocess.run(
+                ["py-spy", "dump", "--nonblocking", "--pid", str(pid)],
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=20,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            return
+        if done.returncode == 0:
+            write_whole(os.path.join(folder, "pyspy.txt"), done.stdout)
+
+    # ------------------------------------------------------------------------------------------------- end
+    def finish(self, code: int) -> None:
+        self.look()
+        log = host_series.kernel_log(self.started_up, uptime())
+        if log:
+            write_whole(os.path.join(self.folder, f"kernel_{self.host}.log"), "\n".join(log).encode() + b"\n")
+        self.event("end", code=code, kernel_lines=len(log), **host_series.cgroup())
+
+    def event(self, kind: str, **values: Any) -> None:
+        assert self.events is not None
+        self.events.add(
+            {"t": round(time.time(), 3), "event": kind, **values}, sync=kind in ("end", "signal", "vanished")
+        )
+
+    def fenced(self, action: Callable[[], object]) -> None:
+        """What fails here must not reach the job: a full disk costs the evidence, not the run."""
+        try:
+            action()
+        except Exception as e:
+            if os.environ.get("TORCHVET_DEBUG"):
+                print(f"torchvet run: {type(e).__name__}: {e}", file=sys.stderr)
+
+
+def uptime() -> float:
+    """Seconds since the node started, as the kernel log counts; 0 when unknown."""
+    fields = host_series.text("/proc/uptime", 100).split()
+    return float(fields[0]) if fields else 0.0
+
+
+def end_as(code: int) -> int:
+    """The exit code for `code` of a child. A signal that ended the child ends this process the same way."""
+    if code >= 0:
+        return code
+    try:
+        signal.signal(-code, signal.SIG_DFL)
+        sys.stdout.flush()
+        if -code not in (signal.SIGKILL,):
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the job's own core dump is the one of interest
+        os.kill(os.getpid(), -code)
+    except (OSError, ValueError, ImportError):
+        pass
+    return 128 - code
