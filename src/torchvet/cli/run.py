@@ -33,7 +33,7 @@ ARGUMENTS = (
     Argument("profile", VALUE, Text("profiler trace of COUNT steps from STEP on", "从 STEP 起 COUNT 步的性能追踪"),
              group="record", metavar="STEP:COUNT"),
     Argument("stall", VALUE, Text("seconds without progress that are a stall (60 % of the group's time-out)",
-                                  "多少秒没有进展算停滞（默认为进程组超时的 60 %）"), group="record", metavar="SECONDS"),
+                                  "多少秒没有进展算停滞（默认为超时的 60 %）"), group="record", metavar="SECONDS"),
     Argument("interval", VALUE, Text("seconds between two looks (default: 2)", "两次查看的间隔秒数（默认 2）"),
              group="record", metavar="SECONDS"),
     Argument("lang", VALUE, Text("language of messages", "消息语言"), group="options", choices=("en", "zh")),

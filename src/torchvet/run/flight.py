@@ -11,26 +11,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SWITCHES = {
-    "TORCH_FR_BUFFER_SIZE": "2000",  # torch >= 2.9; the default of 2.13
-    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",  # 2.2 to 2.8, where the default is 0 (off); read as an alias later
-    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
-    "TORCH_NCCL_ENABLE_TIMING": None,  # costs an event for each call: left as it is
-}
-"""Variables that turn the recorder on (FlightRecorder.hpp, ProcessGroupNCCL.hpp). None: never set."""
+RENAMED = (2, 9)
+"""Version of torch from which on the recorder's variables begin with TORCH_FR_ (the old names warn there)."""
+SIZE = "2000"
+"""Entries that the recorder keeps: the default of torch 2.13; up to 2.8 it is 0, which is off (FlightRecorder.hpp)."""
 
 
-def switches(environ: Any, prefix: str) -> dict[str, str]:
-    """What to add to a job's environment. What the user set stays. `prefix`: where dumps of NCCL's watchdog go."""
-    names = {"TORCH_FR_DUMP_TEMP_FILE": prefix, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": prefix}
-    out = {k: v for k, v in SWITCHES.items() if v is not None and k not in environ}
-    # either name of one setting rules both
-    if "TORCH_FR_BUFFER_SIZE" in environ or "TORCH_NCCL_TRACE_BUFFER_SIZE" in environ:
-        out.pop("TORCH_FR_BUFFER_SIZE", None)
-        out.pop("TORCH_NCCL_TRACE_BUFFER_SIZE", None)
-    if not any(k in environ for k in names):
-        out.update(names)
-    return out
+def switch_on(environ: Any, version: str, prefix: str) -> None:
+    """Turn the recorder on in this process. What the user set stays. `prefix`: where dumps of NCCL's watchdog go."""
+    size, old_size = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
+    place, old_place = "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
+    numbers = [int(x) if x.isdigit() else 0 for x in version.split("+")[0].split(".")[:2]]
+    old = tuple(numbers) < RENAMED
+    if size not in environ and old_size not in environ:
+        environ[old_size if old else size] = SIZE
+    if place not in environ and old_place not in environ:
+        environ[old_place if old else place] = prefix
+    environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")
 
 
 class Flight:

@@ -108,7 +108,7 @@ class GraphProbe:
     # ------------------------------------------------------------------------------------------------- outputs
     def open_window(self) -> None:
         """Begin to mark what top-level modules give. Not in a process that compiles: hooks make it compile again."""
-        if self.hooks or "torch._dynamo.eval_frame" in sys.modules:
+        if self.hooks or self.compiles():
             return
         module = self.torch.nn.modules.module
         self.depth = 0
@@ -116,6 +116,11 @@ class GraphProbe:
             module.register_module_forward_pre_hook(self.entered),
             module.register_module_forward_hook(self.left, always_call=True),
         ]
+
+    def compiles(self) -> bool:
+        """Whether torch.compile has compiled a frame here. (Optimizers alone import torch._dynamo.)"""
+        module = sys.modules.get("torch._dynamo.convert_frame")
+        return module is not None and getattr(module, "FRAME_COUNTER", 1) > 0
 
     def close_window(self) -> None:
         for hook in self.hooks:

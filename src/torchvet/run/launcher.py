@@ -18,7 +18,6 @@ import time
 from torchvet.findings import Text, UserError
 
 from . import host_series
-from .flight import switches
 from .folder import Lines, begin, last_line, number, read_json, write_whole
 
 TYPE_CHECKING = False
@@ -63,8 +62,6 @@ class Run:
         environ["TORCHVET_SOURCE"] = os.path.dirname(os.path.dirname(here))
         paths = [os.path.join(here, "hook"), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
         environ["PYTHONPATH"] = os.pathsep.join(paths)
-        if self.settings.get("recorder", True):
-            environ.update(switches(environ, os.path.join(self.folder, "nccl_rank_")))
         return environ
 
     def prepare(self) -> None:
@@ -187,8 +184,8 @@ class Run:
             self.event("stall", told_by=row.get("rank"), still=row.get("still"))
             self.tell(
                 Text(
-                    "rank {rank} has waited for {seconds} s; dumps of the ranks are saved - torchvet diagnose {out}",
-                    "rank {rank} 已等待 {seconds} 秒；各 rank 的转储已保存 - torchvet diagnose {out}",
+                    "rank {rank} has not moved for {seconds} s; dumps of the ranks are saved - torchvet diagnose {out}",
+                    "rank {rank} 已 {seconds} 秒没有进展；各 rank 的转储已保存 - torchvet diagnose {out}",
                     rank=row.get("rank"), seconds=round(row.get("still") or 0), out=os.path.relpath(self.out),
                 )
             )  # fmt: skip
@@ -239,12 +236,11 @@ def end_as(code: int) -> int:
     if code >= 0:
         return code
     try:
-        signal.signal(-code, signal.SIG_DFL)
-        sys.stdout.flush()
-        if -code not in (signal.SIGKILL,):
-            import resource
+        import resource
 
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the job's own core dump is the one of interest
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the job's own core dump is the one of interest
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     except (OSError, ValueError, ImportError):
         pass

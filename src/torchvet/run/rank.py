@@ -16,7 +16,7 @@ import time
 import traceback
 
 from . import host_series
-from .flight import Flight
+from .flight import Flight, switch_on
 from .folder import Lines, read_json, write_json
 from .graph_probe import GraphProbe
 from .stacks import Stacks
@@ -63,6 +63,9 @@ class Watch:
         self.torch = torch
         self.out = out
         self.settings = settings
+        base = int(os.environ.get("TORCHVET_RUN_ATTEMPT", "0"))
+        again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") or 0)
+        self.attempt = os.path.join(out, f"attempt_{base + again}")
         self.pid = os.getpid()
         self.steps = 0
         self.by_hand = False
@@ -107,9 +110,6 @@ class Watch:
             if self.thread is not None or os.getpid() != self.pid:
                 return
             self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
-            base = int(os.environ.get("TORCHVET_RUN_ATTEMPT", "0"))
-            again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") or 0)
-            self.attempt = os.path.join(self.out, f"attempt_{base + again}")
             folder = os.path.join(self.attempt, f"rank_{self.rank}")
             about = read_json(os.path.join(folder, "about.json"))
             if about is not None and about.get("pid") != self.pid and about.get("node") == socket.gethostname():
@@ -144,6 +144,9 @@ class Watch:
 
     def install(self) -> None:
         """Hooks that are there before the rank is known."""
+        if self.settings["recorder"]:
+            prefix = os.path.join(self.attempt, "nccl_rank_")
+            self.fenced(lambda: switch_on(os.environ, str(self.torch.__version__), prefix))
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         register_optimizer_step_post_hook(self.optimizer_stepped)
@@ -182,8 +185,9 @@ class Watch:
             for rank, f in error.failures.items()
         ]  # fmt: skip
         name = f"launcher_{socket.gethostname()}_{self.pid}.json"
-        folder = os.path.join(self.out, f"attempt_{os.environ.get('TORCHVET_RUN_ATTEMPT', '0')}")
-        write_json(os.path.join(folder, name), {"t": time.time(), "name": error.name, "failures": rows}, sync=True)
+        write_json(
+            os.path.join(self.attempt, name), {"t": time.time(), "name": error.name, "failures": rows}, sync=True
+        )
 
     # ------------------------------------------------------------------------------------------------- look
     def watch(self) -> None:
@@ -250,8 +254,9 @@ class Watch:
         if not limit and outstanding:
             limit = FRACTION * (self.flight.timeout() or 600.0)
         if not outstanding:
-            limit = max(limit or IDLE, 10 * self.longest)
-            stuck = self.steps > 0 and now - self.stepped >= limit
+            # before the first step a model may be loaded for long
+            limit = max(limit or (IDLE if self.steps else 3 * IDLE), 10 * self.longest)
+            stuck = now - self.stepped >= limit
         else:
             stuck = now - self.moved >= limit
         request = os.path.join(self.attempt, "dump-request")
