@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from torchvet.cli import VERBS
-
 from torchvet import __version__, cli
+from torchvet.cli import VERBS
 
 SOURCE = Path(cli.__file__).parents[2]
 

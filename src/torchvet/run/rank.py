@@ -79,6 +79,7 @@ class Watch:
         self.ended = False
         self.end: dict[str, Any] = {}
         self.longest = 0.0
+        self.mute = 0
         self.looks = 0
         self.flight = Flight(torch)
         self.graphs = GraphProbe(torch) if settings["graphs"] else None
@@ -366,7 +367,7 @@ class Watch:
                     with open(os.path.join(self.folder or self.out, "trouble.txt"), "a", encoding="utf-8") as f:
                         f.write(f"{time.time():.3f} {kind}\n{traceback.format_exc(limit=-3)}")
             except Exception:
-                pass
+                self.mute += 1  # a full disk: there is nowhere to say it
 
 
 def settings_of(given: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 Nothing that happens here may reach the job: each step is fenced, and the process's own `sitecustomize` runs first.
 """
 
+_problems = []
+
 
 def _own():
     """Run the sitecustomize that this one stands before."""
@@ -46,10 +48,10 @@ class _AfterTorch:
             run(module)
             _attach()
 
-        try:  # noqa: SIM105
+        try:
             spec.loader.exec_module = exec_module
-        except Exception:
-            pass
+        except Exception as e:  # a loader with slots: torch is imported, nobody watches
+            _problems.append(e)
         return spec
 
 
@@ -69,8 +71,8 @@ def _attach():
         finally:
             if added:
                 sys.path.remove(source)
-    except Exception:
-        pass
+    except Exception as e:
+        _problems.append(e)
 
 
 try:
@@ -82,5 +84,5 @@ finally:
 
         if _os.environ.get("TORCHVET_RUN_DIR"):
             _sys.meta_path.insert(0, _AfterTorch())
-    except Exception:
-        pass
+    except Exception as e:
+        _problems.append(e)
