@@ -10,7 +10,7 @@ NODES = "/sys/class/kfd/kfd/topology/nodes"
 
 
 class Amd:
-    """`count`: GPUs of the compute driver (None: its topology is not visible here); `driver`: version of amdgpu, "inbox"
+    """`count`: GPUs of the compute driver (None: its topology is not visible); `driver`: version of amdgpu, "inbox"
     for the one of the kernel; `device`: is /dev/kfd there; `usable`: may this user open it (None: unknown)."""
 
     __slots__ = ("count", "device", "driver", "usable")

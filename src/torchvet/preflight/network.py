@@ -20,7 +20,9 @@ class Interface:
 
     __slots__ = ("addressed", "index", "loopback", "name", "routed", "up")
 
-    def __init__(self, name: str, up: bool | None, loopback: bool, routed: bool | None, addressed: bool | None, index: int) -> None:  # fmt: skip
+    def __init__(
+        self, name: str, up: bool | None, loopback: bool, routed: bool | None, addressed: bool | None, index: int
+    ) -> None:
         self.name = name
         self.up = up
         self.loopback = loopback
@@ -84,7 +86,16 @@ class Port:
 
     __slots__ = ("card", "counters", "layer", "number", "physical", "rate", "state")
 
-    def __init__(self, card: str, number: str, state: str, physical: str, rate: float | None, layer: str, counters: dict[str, int]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        card: str,
+        number: str,
+        state: str,
+        physical: str,
+        rate: float | None,
+        layer: str,
+        counters: dict[str, int],
+    ) -> None:
         self.card = card
         self.number = number
         self.state = state

@@ -34,7 +34,7 @@ _GPU = re.compile(r"GPU\s+(\d+)\s*:")
 
 
 class Gpu:
-    """One row of the answer; `fields` holds the words as printed, `text` and `number` give None for "[N/A]" and like."""
+    """One row of the answer; `fields` holds the words as printed, `text` and `number` give None for "[N/A]"."""
 
     __slots__ = ("fields",)
 
@@ -83,7 +83,9 @@ class Smi:
 
     __slots__ = ("code", "gpus", "lost", "state", "words")
 
-    def __init__(self, state: str, code: int = 0, words: str = "", gpus: list[Gpu] | None = None, lost: list[str] | None = None) -> None:  # fmt: skip
+    def __init__(
+        self, state: str, code: int = 0, words: str = "", gpus: list[Gpu] | None = None, lost: list[str] | None = None
+    ) -> None:
         self.state = state
         self.code = code
         self.words = words

@@ -49,7 +49,8 @@ _KINDS = (
     # launcher, rank, world, local rank, local world, nodes; the variables of torchrun come first: srun and mpirun may
     # have started it. Slurm's batch step has SLURM_PROCID=0 and no SLURM_STEP_NUM_TASKS: it is no rank.
     (PLAIN, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
-    (OPENMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", ""),
+    (OPENMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+         "OMPI_COMM_WORLD_LOCAL_SIZE", ""),
     (SLURM, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "SLURM_STEP_NUM_NODES"),
     (MPI, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ""),
     (MPI, "PMIX_RANK", "PMIX_SIZE", "", "", ""),
@@ -90,7 +91,7 @@ def _slurm_tasks_here(env: Mapping[str, str]) -> int | None:
 
 
 def node_names(nodelist: str) -> list[str]:
-    """Hosts of a Slurm list: "gpu-[01-03,7],login" is gpu-01, gpu-02, gpu-03, gpu-7, login; [] where it is no such list."""
+    """Hosts of a Slurm list: "gpu-[01-03,7],login" is gpu-01, gpu-02, gpu-03, gpu-7, login; [] for something else."""
     out: list[str] = []
     for part in re.findall(r"[^,\[\]]*(?:\[[^\[\]]*\][^,\[\]]*)*", nodelist):
         if part:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 
+from torchvet.findings import Text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +85,13 @@ def matching(host: Host, rows: dict[str, Any]) -> list[tuple[Setting, Any]]:
     return out
 
 
+def removal(setting: Setting) -> Text:
+    """How to take a setting away, where it was made."""
+    if setting.origin:
+        return Text("remove it from {path}", "从 {path} 中删除", path=setting.origin)
+    return Text("unset {name}", "取消设置 {name}", name=setting.name)
+
+
 def integer(setting: Setting | None) -> int | None:
     """The number as NCCL reads it (strtoll with base 0: leading digits, hexadecimal, octal); None: unset or empty."""
     if setting is None or not setting.value:
@@ -96,7 +105,7 @@ def integer(setting: Setting | None) -> int | None:
 
 
 def misspelt(names: Iterable[str]) -> list[tuple[str, str]]:
-    """(name, the name that was meant) for names that nothing reads and that are near to one that NCCL or torch reads."""
+    """(name, the name that was meant) for names that nothing reads and that are near to one that is read."""
     rows = table("names")
     known = {*rows["nccl"], *rows["nccl_older"], *rows["torch"], *rows["gloo"], *table("renamed")}
     prefixes = tuple(rows["elsewhere_prefixes"])
@@ -119,7 +128,14 @@ def _ours(name: str) -> bool:
         return False
     if first[0] in ("NCCL", "NCLL", "NNCL", "NCL", "NCCCL", "NNCCL", "GLOO"):
         return True
-    return first[0] in ("TORCH", "TROCH", "PYTORCH") and first[1] in ("NCCL", "NCLL", "NCL", "FR", "DISTRIBUTED", "GLOO")
+    return first[0] in ("TORCH", "TROCH", "PYTORCH") and first[1] in (
+        "NCCL",
+        "NCLL",
+        "NCL",
+        "FR",
+        "DISTRIBUTED",
+        "GLOO",
+    )
 
 
 def _nearest(name: str, known: set[str]) -> str:

@@ -10,7 +10,12 @@ from .. import nvidia
 from ..probe import Host, Plan, Probe, Result
 from ..variables import integer, settings
 
-PROBE = Probe(name="consumer-p2p", area="gpu", summary=Text("peer-to-peer of consumer GPUs", "消费级 GPU 的点对点通信"), seconds=20)  # fmt: skip
+PROBE = Probe(
+    name="consumer-p2p",
+    area="gpu",
+    summary=Text("peer-to-peer of consumer GPUs", "消费级 GPU 的点对点通信"),
+    seconds=20,
+)
 
 FIXED = (550, 40, 7)
 
@@ -32,7 +37,8 @@ def check(host: Host, plan: Plan) -> Result | None:
         return PROBE.ok(smi.driver, "550.40.07", Text("driver {driver}", "驱动 {driver}", driver=smi.driver))
     return PROBE.fail(
         smi.driver, "550.40.07",
-        Text("{name} with driver {driver}: peer-to-peer is reported and does not work, NCCL gives wrong results or hangs",
+        Text("{name} with driver {driver}: peer-to-peer is reported and does not work, NCCL gives wrong results "
+             "or hangs",
              "{name} 配驱动 {driver}：驱动声称支持点对点但实际不可用，NCCL 会出错或挂起",
              name=next(g.name for g in smi.gpus if "RTX 40" in g.name), driver=smi.driver),
         Text("driver 550.40.07 or newer, or NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1",

@@ -9,7 +9,12 @@ from torchvet.findings import Text
 from .. import nvidia
 from ..probe import Host, Plan, Probe, Result
 
-PROBE = Probe(name="cuda-match", area="versions", summary=Text("the driver serves the CUDA of this torch", "驱动支持该 torch 的 CUDA 版本"), seconds=40)  # fmt: skip
+PROBE = Probe(
+    name="cuda-match",
+    area="versions",
+    summary=Text("the driver serves the CUDA of this torch", "驱动支持该 torch 的 CUDA 版本"),
+    seconds=40,
+)
 
 ASK = """# packages
 import torch
@@ -31,8 +36,11 @@ def check(host: Host, plan: Plan) -> Result | None:
     serves = nvidia.cuda_version(host)
     needs = (int(built[1]), int(built[2]))
     shown = f"{needs[0]}.{needs[1]}"
-    fix = Text("update the driver, or install the torch build for CUDA {major} (…/whl/cu{major}x)",
-               "更新驱动，或安装 CUDA {major} 版的 torch（…/whl/cu{major}x）", major=serves[0] if serves else needs[0])  # fmt: skip
+    fix = Text(
+        "update the driver, or install the torch build for CUDA {major} (…/whl/cu{major}x)",
+        "更新驱动，或安装 CUDA {major} 版的 torch（…/whl/cu{major}x）",
+        major=serves[0] if serves else needs[0],
+    )
     if serves and serves[0] < needs[0]:
         return PROBE.fail(
             f"{serves[0]}.{serves[1]}", shown,
@@ -64,5 +72,13 @@ def check(host: Host, plan: Plan) -> Result | None:
             Text("nvidia-smi -q shows which one is in trouble; in a container its /dev/nvidia* may be missing",
                  "用 nvidia-smi -q 找出故障的 GPU；在容器中可能缺少对应的 /dev/nvidia*"),
         )  # fmt: skip
-    return PROBE.ok(f"{serves[0]}.{serves[1]}" if serves else None, shown, Text(
-        "torch for CUDA {needs} sees {seen} GPUs", "CUDA {needs} 版 torch 可见 {seen} 个 GPU", needs=shown, seen=seen))  # fmt: skip
+    return PROBE.ok(
+        f"{serves[0]}.{serves[1]}" if serves else None,
+        shown,
+        Text(
+            "torch for CUDA {needs} sees {seen} GPUs",
+            "CUDA {needs} 版 torch 可见 {seen} 个 GPU",
+            needs=shown,
+            seen=seen,
+        ),
+    )

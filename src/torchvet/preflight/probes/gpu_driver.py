@@ -8,7 +8,12 @@ from .. import nvidia
 from ..probe import Host, Plan, Probe, Result
 from ..surroundings import pick
 
-PROBE = Probe(name="gpu-driver", area="gpu", summary=Text("the NVIDIA driver answers for every GPU", "NVIDIA 驱动对每个 GPU 都有响应"), seconds=20)  # fmt: skip
+PROBE = Probe(
+    name="gpu-driver",
+    area="gpu",
+    summary=Text("the NVIDIA driver answers for every GPU", "NVIDIA 驱动对每个 GPU 都有响应"),
+    seconds=20,
+)
 
 CODES = {
     4: Text("this user may not ask the driver", "当前用户无权访问驱动"),
@@ -46,12 +51,17 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
         return PROBE.fail(smi.code, 0, message, _fix(host, smi.code, smi.words))
     out = []
     for line in smi.lost:
-        out.append(PROBE.fail(line, None, Text("a GPU gives no answer: {line}", "有 GPU 无响应：{line}", line=line[:160]), _XID))
+        out.append(
+            PROBE.fail(
+                line, None, Text("a GPU gives no answer: {line}", "有 GPU 无响应：{line}", line=line[:160]), _XID
+            )
+        )
     for gpu in smi.gpus:
         if gpu.broken:
             out.append(PROBE.fail(
                 gpu.broken, None,
-                Text("GPU {i} ({bus}) answers with \"{words}\"", "GPU {i}（{bus}）返回“{words}”", i=gpu.index, bus=gpu.bus, words=gpu.broken),
+                Text("GPU {i} ({bus}) answers with \"{words}\"", "GPU {i}（{bus}）返回“{words}”",
+                     i=gpu.index, bus=gpu.bus, words=gpu.broken),
                 Text("nvidia-smi --gpu-reset -i {i}, with no process on it; else restart the node",
                      "确认无进程占用后执行 nvidia-smi --gpu-reset -i {i}；否则重启节点", i=gpu.index),
             ))  # fmt: skip
@@ -74,7 +84,8 @@ def _without_command(host: Host) -> Result | None:
 
 def _fix(host: Host, code: int, words: str) -> Text:
     if code == 18 or "version mismatch" in words:
-        return Text("the driver was updated while the old one is loaded: restart the node, or unload and load the nvidia modules",
+        return Text("the driver was updated while the old one is loaded: restart the node, or unload and load the "
+             "nvidia modules",
                     "驱动已更新但旧模块仍在使用：重启节点，或卸载并重新加载 nvidia 模块")  # fmt: skip
     if code in (9, 12):
         return pick(

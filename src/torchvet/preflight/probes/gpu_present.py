@@ -8,7 +8,12 @@ from .. import amd, nvidia
 from ..probe import Host, Plan, Probe, Result
 from ..surroundings import pick
 
-PROBE = Probe(name="gpu-present", area="gpu", summary=Text("GPUs that the job's torch can use", "作业所用 torch 能使用的 GPU"), seconds=20)  # fmt: skip
+PROBE = Probe(
+    name="gpu-present",
+    area="gpu",
+    summary=Text("GPUs that the job's torch can use", "作业所用 torch 能使用的 GPU"),
+    seconds=20,
+)
 
 
 @PROBE.check
