@@ -49,12 +49,12 @@ def check(host: Host, plan: Plan) -> Result | None:
                  driver=smi.driver, serves=f"{serves[0]}.{serves[1]}", needs=shown),
             fix,
         )  # fmt: skip
-    ran = host.python(ASK, 35)
+    ran = host.python(ASK, 25)
     said = dict(line.split(" ", 1) for line in ran.out.splitlines() if " " in line)
     if ran.timed_out:
         return PROBE.fail(
-            "no answer", 35,
-            Text("torch.cuda.init() gave no answer in {n} s", "torch.cuda.init() 在 {n} 秒内没有响应", n=35),
+            "no answer", 25,
+            Text("torch.cuda.init() gave no answer in {n} s", "torch.cuda.init() 在 {n} 秒内没有响应", n=25),
             Text("look for Xid lines: dmesg | grep Xid", "查看 Xid 记录：dmesg | grep Xid"),
         )  # fmt: skip
     if "error" in said:

@@ -88,5 +88,5 @@ def _fix(host: Host) -> Text:
         podman=Text("podman run --device nvidia.com/gpu=all …"),
         kubernetes=Text("resources.limits: nvidia.com/gpu: 1", "resources.limits: nvidia.com/gpu: 1"),
         slurm=Text("ask for them: --gpus-per-node or --gres=gpu:N", "申请 GPU：--gpus-per-node 或 --gres=gpu:N"),
-        apptainer=Text("apptainer exec --nv …"),
+        apptainer=Text("apptainer exec with --nv", "运行 apptainer exec 时加 --nv"),
     )  # fmt: skip

@@ -74,8 +74,8 @@ def _number(setting: Setting) -> Result | None:
         return None
     return PROBE.fail(
         setting.value, "a number",
-        Text("{name}={value} is no number: torch stops when it is imported or makes its first process group",
-             "{name}={value} 不是数字：torch 在导入或创建首个进程组时会终止",
+        Text("{name}={value} is no number: torch aborts or hangs in its first process group",
+             "{name}={value} 不是数字：torch 创建首个进程组时会中止或挂起",
                   name=setting.name, value=repr(setting.value)),
         removal(setting),
     )  # fmt: skip
