@@ -13,7 +13,7 @@ PROBE = Probe(
     name="cuda-match",
     area="versions",
     summary=Text("the driver serves the CUDA of this torch", "驱动支持该 torch 的 CUDA 版本"),
-    seconds=40,
+    seconds=30,
 )
 
 ASK = """# packages

@@ -71,8 +71,8 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
 
 
 def _without_command(host: Host) -> Result | None:
-    version = host.read("/proc/driver/nvidia/version")
-    if version is None:
+    files = [n for n in host.list("/dev") if n.startswith("nvidia") and n[6:].isdigit()]
+    if host.read("/proc/driver/nvidia/version") is None and not files:
         return None
     return PROBE.unknown(
         Text("the NVIDIA driver is loaded and nvidia-smi is not installed here: GPUs cannot be examined",

@@ -24,50 +24,40 @@ def check(host: Host, plan: Plan) -> Result | None:
     versions = host.versions()
     cuda, hip = versions.get("torch_cuda"), versions.get("torch_hip")
     rocm = amd.ask(host)
-    if smi.gpus:
+    if smi.gpus:  # whether torch is built for them: torch-build
         names = _counted([g.name for g in smi.gpus])
-        if hip and not cuda and not (rocm and rocm.count):
-            return PROBE.fail(
-                names, f"ROCm {hip}",
-                Text("this torch is built for AMD GPUs (ROCm {hip}), the GPUs are {names}",
-                     "此 torch 为 AMD GPU（ROCm {hip}）构建，而这里的 GPU 是 {names}", hip=hip, names=names),
-                Text("install a torch that is built for CUDA", "安装为 CUDA 构建的 torch"),
-            )  # fmt: skip
-        if versions.get("torch") and not cuda and not hip:
-            return PROBE.warn(
-                names, "CUDA",
-                Text("torch {torch} is built without CUDA: it will not use {names}",
-                     "torch {torch} 构建时未启用 CUDA：不会使用 {names}", torch=versions["torch"], names=names),
-                Text("install a torch that is built for CUDA", "安装为 CUDA 构建的 torch"),
-            )  # fmt: skip
-        return PROBE.ok(names, cuda, Text("{names}", names=names))
+        return PROBE.ok(names, None, Text("{names}", names=names))
     if rocm and rocm.count:
-        n = rocm.count
-        if cuda and not hip:
-            return PROBE.fail(
-                n, f"CUDA {cuda}",
-                Text("this torch is built for CUDA {cuda}, the {n} GPUs are AMD's",
-                     "此 torch 为 CUDA {cuda} 构建，而这里的 {n} 个 GPU 是 AMD 的", cuda=cuda, n=n),
-                Text("install a torch that is built for ROCm", "安装为 ROCm 构建的 torch"),
-            )  # fmt: skip
-        return PROBE.ok(n, hip, Text("{n} AMD GPUs", "{n} 个 AMD GPU", n=n))
+        return PROBE.ok(rocm.count, None, Text("{n} AMD GPUs", "{n} 个 AMD GPU", n=rocm.count))
     if hip and not cuda:
         return None  # rocm-driver speaks
     if not cuda:
         return None  # a CPU build on a machine without GPUs
-    if smi.state == "none":
-        return PROBE.fail(
-            0, f"CUDA {cuda}",
-            Text("the NVIDIA driver is loaded and no GPU is visible; torch is built for CUDA {cuda}",
-                 "NVIDIA 驱动已加载，但看不到任何 GPU；torch 为 CUDA {cuda} 构建", cuda=cuda),
-            _fix(host),
-        )  # fmt: skip
-    return PROBE.fail(
-        0, f"CUDA {cuda}",
-        Text("torch is built for CUDA {cuda}, and there is no NVIDIA driver here",
-             "torch 为 CUDA {cuda} 构建，而这里没有 NVIDIA 驱动", cuda=cuda),
-        _fix(host),
-    )  # fmt: skip
+    said = Text("no NVIDIA GPU is visible here, and torch is built for CUDA {cuda}",
+                "此处看不到 NVIDIA GPU，而 torch 为 CUDA {cuda} 构建", cuda=cuda)  # fmt: skip
+    if smi.state == "none" or _meant(host):
+        return PROBE.fail(0, f"CUDA {cuda}", said, _fix(host))
+    if any(n.startswith("nvidia") for n in host.list("/dev")):
+        return None  # gpu-driver speaks
+    return PROBE.unknown(
+        Text("{said}: the job would run on the CPU", "{said}：作业将在 CPU 上运行", said=said), _fix(host)
+    )
+
+
+def _meant(host: Host) -> bool:
+    """Is there a sign that this machine has GPUs, or that the job asked for some? Images with CUDA set
+    NVIDIA_VISIBLE_DEVICES=all; a start without --gpus leaves it."""
+    env = host.env
+    if env.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none"):
+        return not any(n.startswith("nvidia") for n in host.list("/dev"))
+    if any(env.get(n) for n in ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE")):
+        return True
+    pci = "/sys/bus/pci/devices/"
+    return any(
+        (host.read(f"{pci}{n}/vendor") or "").strip() == "0x10de"
+        and (host.read(f"{pci}{n}/class") or "").startswith("0x03")
+        for n in host.list(pci.rstrip("/"))
+    )
 
 
 def _counted(names: list[str]) -> str:

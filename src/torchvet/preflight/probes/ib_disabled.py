@@ -19,11 +19,11 @@ def check(host: Host, plan: Plan) -> Result | None:
     known = settings(host)
     net = known.get("NCCL_NET")
     socket = net is not None and net.value.strip().lower() == "socket"
-    if integer(known.get("NCCL_IB_DISABLE")) != 1 and not socket:
-        return None
     up = [p for p in rdma_ports(host) if p.active]
     if not up or plan.node_count(host) == 1:
         return None
+    if integer(known.get("NCCL_IB_DISABLE")) != 1 and not socket:
+        return PROBE.ok(len(up), None, Text("{n} RDMA ports are in use", "{n} 个 RDMA 端口可用", n=len(up)))
     setting = net if socket and net is not None else known["NCCL_IB_DISABLE"]
     rate = sum(p.rate or 0 for p in up)
     return PROBE.warn(

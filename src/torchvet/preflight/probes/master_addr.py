@@ -24,13 +24,7 @@ def check(host: Host, plan: Plan) -> Result | None:
         nodes = plan.node_count(host)
         several = nodes > 1 if nodes else None
     if not name:
-        if place is None or place.world < 2 or place.names[0] != "RANK":
-            return None
-        return PROBE.fail(
-            None, None, Text("RANK is set and MASTER_ADDR is not: init_process_group stops",
-                 "设置了 RANK 而未设置 MASTER_ADDR：init_process_group 会报错"),
-            Text("MASTER_ADDR=<host of rank 0> MASTER_PORT=29500", "MASTER_ADDR=<rank 0 所在主机> MASTER_PORT=29500"),
-        )  # fmt: skip
+        return None
     found = host.resolve(name)
     if found is None:
         return PROBE.unknown(

@@ -24,7 +24,7 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
     for name in ("NCCL_ALGO", "NCCL_PROTO"):
         if name in known and known[name].value.strip():
             out.append(_judge(known[name], host.versions().get("nccl", "")))
-    return out or None
+    return out or PROBE.ok(None, None, Text("neither is forced", "均未强制指定"))
 
 
 def _judge(setting: Setting, version: str) -> Result:

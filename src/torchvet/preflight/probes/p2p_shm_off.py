@@ -17,7 +17,7 @@ PROBE = Probe(
 def check(host: Host, plan: Plan) -> Result | None:
     known = settings(host)
     if integer(known.get("NCCL_P2P_DISABLE")) != 1 or integer(known.get("NCCL_SHM_DISABLE")) != 1:
-        return None
+        return PROBE.ok(None, None, Text("peer-to-peer or shared memory is on", "点对点或共享内存可用"))
     return PROBE.warn(
         "both off", None,
         Text("NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1: traffic inside the node goes over the network card",
