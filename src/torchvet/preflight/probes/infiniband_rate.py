@@ -33,7 +33,8 @@ def check(host: Host, plan: Plan) -> Result | None:
     return PROBE.warn(
         {p.label: p.rate for p in slow}, most,
         Text("{names} run at {rates} Gb/s, the other ports at {most}", "{names} 速率为 {rates} Gb/s，其余端口为 {most}",
-             names=", ".join(p.label for p in slow[:6]), rates=", ".join(f"{r:g}" for r in rates[:-1]), most=f"{most:g}"),
+             names=", ".join(p.label for p in slow[:6]), most=f"{most:g}",
+             rates=", ".join(f"{r:g}" for r in rates[:-1])),
         Text("the slowest port sets the pace of every ring: look at its cable and switch port, or leave it "
              "out with "
              "NCCL_IB_HCA=^={names}",
