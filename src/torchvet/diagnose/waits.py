@@ -1,19 +1,91 @@
-"""Who waits for whom: the progress of every rank in every process group, from whatever tells it."""
+"""Who waits for whom: the progress of every rank in every process group, from whatever tells it.
+
+`waits`     within one group: ranks in a call that others never made
+`roots`     ranks that are waited for and do not wait themselves: the reason is there
+`cycles`    ranks that wait for each other through two or more groups
+`stuck`     ranks on which a call is unfinished that their peers have finished: the device, not the host
+`splits`    members of a group that made different calls under one number
+`joined`    calls that every member made and nobody finished
+`places`    where each rank stands by its stack
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
 from .waits_groups import group_states
+from .waits_pairs import Pair, pairs_of
+from .waits_stacks import Place, places, stack_split, stack_wait
+from .waits_texts import told
+from .waits_votes import Split, fingerprints, left_out, splits_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .model import Case
+    from .model import Case, Fact
+
+
+@dataclass(slots=True)
+class Joined:
+    group: str
+    seq: int
+    op: str
+    ranks: list[int]
+    unseen: list[int]  # members of which nothing is known
+    facts: list[Fact]
 
 
 class Waits:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.groups = group_states(case)
+        self.places: dict[int, Place] = places(case)
         self.waits: list[Wait] = [w for g in self.groups for w in waits_of(g)]
+        self.told: list[Wait] = told(case, self.groups)
         self.stuck: list[Stuck] = [s for g in self.groups for s in stuck_of(g)]
-        self.roots, self.cycles = roots_and_cycles(self.waits)
+        self.pairs: list[Pair] = pairs_of(case)
+        self.splits: list[Split] = [s for g in self.groups if (s := splits_of(g))]
+        detail = fingerprints(case)
+        if detail is not None and not any(s.by == "recorder" for s in self.splits):
+            self.splits = [detail]
+        known = self.waits + self.told
+        if not known and not self.splits and not self.stuck:
+            by_stack = stack_wait(self.places)
+            if by_stack is not None:
+                known = [by_stack]
+            elif (split := stack_split(self.places)) is not None:
+                self.splits = [split]
+        self.all: list[Wait] = known
+        self.roots, self.cycles = roots_and_cycles(known)
+
+    def waiting_for(self, rank: int) -> list[Wait]:
+        """The waits that lack this rank, those with most waiters first."""
+        return sorted((w for w in self.all if rank in w.absent), key=lambda w: -len(w.waiters))
+
+    def waiters(self) -> list[int]:
+        return sorted({r for w in self.all for r in w.waiters})
+
+    def stuck_ranks(self) -> list[int]:
+        return sorted({s.rank for s in self.stuck})
+
+    def left_out(self, split: Split, rank: int) -> int:
+        """Calls that a rank left out before a split, by the pattern before; 0 = nothing says so."""
+        return max((left_out(g, split, rank) for g in self.groups if g.label == split.group), default=0)
+
+    def joined(self) -> list[Joined]:
+        """Calls that all known members have made and not finished."""
+        out = []
+        for group in self.groups:
+            opened = {r: p for r, p in group.ranks.items() if p.open is not None}
+            if not opened or len(group.members) < 2:
+                continue
+            seq = max(p.open for p in opened.values() if p.open is not None)
+            everyone = [r for r, p in group.ranks.items() if p.enqueued is not None and p.enqueued >= seq]
+            finished = [r for r, p in group.ranks.items() if p.completed is not None and p.completed >= seq]
+            if len(everyone) < len(group.ranks) or finished:
+                continue
+            row = next((row for p in opened.values() if (row := p.row(seq))), None)
+            unseen = [r for r in group.members if r not in group.ranks]
+            facts = [p.calls.get(seq, p.fact) for p in list(opened.values())[:4]]
+            out.append(Joined(group.label, seq, row[0] if row else "", sorted(everyone), unseen, facts))
+        return out

@@ -1,0 +1,121 @@
+"""Where each rank stands by its stack: inside a collective, a send, the start, the end, or in the program itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .calls import (
+    COLLECTIVE_FUNCTIONS,
+    JOINING_FUNCTIONS,
+    LEAVING_FUNCTIONS,
+    PAIR_FUNCTIONS,
+    RECEIVE_FUNCTIONS,
+    SEND_FUNCTIONS,
+    canonical,
+)
+from .sites import is_user, user_frames
+from .waits_graph import Wait
+from .waits_votes import OPERATION, Side, Split, decided
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .model import Case, Fact
+
+COLLECTIVE, SEND, RECEIVE, PAIRS, JOINING, LEAVING, BACKWARD, LOADER, PROGRAM, UNKNOWN = (
+    "collective", "send", "receive", "pairs", "joining", "leaving", "backward", "loader", "program", "unknown",
+)  # fmt: skip
+
+_DISTRIBUTED = re.compile(r"torch/(?:distributed|nn/parallel)/|(?:deepspeed/comm|horovod)/")
+_LOADER = re.compile(r"torch/utils/data/(?:dataloader|_utils/)")
+_BACKWARD = re.compile(r"torch/(?:autograd/|_tensor\.py)")
+
+
+@dataclass(slots=True)
+class Place:
+    """`what`: one of the words above; `function`: of torch, for a call; `frames`: the program's own, innermost first."""
+
+    rank: int
+    what: str
+    function: str
+    frames: list[list[Any]]
+    fact: Fact
+
+    @property
+    def site(self) -> tuple[str, int] | None:
+        return (str(self.frames[0][0]), int(self.frames[0][1])) if self.frames else None
+
+    @property
+    def name(self) -> str:
+        """The program's function in which the rank stands."""
+        return str(self.frames[0][2]) if self.frames else ""
+
+
+def places(case: Case) -> dict[int, Place]:
+    """The place of every rank with a stack: of its main thread, in the last stack that was taken."""
+    out: dict[int, Place] = {}
+    for fact in case.of("stack"):
+        if fact.rank is None:
+            continue
+        frames = fact.values.get("main") or []
+        if frames:
+            out[fact.rank] = place(fact.rank, frames, fact)
+    return out
+
+
+def place(rank: int, frames: list[list[Any]], fact: Fact) -> Place:
+    own = user_frames(frames, 6)
+    what, function = UNKNOWN, ""
+    for frame in frames:
+        path, name = str(frame[0]).replace("\\", "/"), str(frame[2])
+        if is_user(path):
+            what = PROGRAM if what == UNKNOWN else what
+            break
+        if _LOADER.search(path):
+            what = LOADER
+            break
+        if _DISTRIBUTED.search(path):
+            for names, word in (
+                (COLLECTIVE_FUNCTIONS, COLLECTIVE), (SEND_FUNCTIONS, SEND), (RECEIVE_FUNCTIONS, RECEIVE),
+                (PAIR_FUNCTIONS, PAIRS), (JOINING_FUNCTIONS, JOINING), (LEAVING_FUNCTIONS, LEAVING),
+            ):  # fmt: skip
+                if name in names:
+                    what, function = word, name  # the outermost: all_gather_object calls all_gather
+        elif _BACKWARD.search(path) and name in ("backward", "_engine_run_backward") and what == UNKNOWN:
+            what = BACKWARD
+    return Place(rank, what, function, own, fact)
+
+
+def stack_wait(found: dict[int, Place]) -> Wait | None:
+    """At least two ranks in one collective, and others in the program itself or in the loader."""
+    inside: dict[str, list[int]] = {}
+    for rank, at in sorted(found.items()):
+        if at.what == COLLECTIVE:
+            inside.setdefault(canonical(at.function), []).append(rank)
+    outside = sorted(r for r, at in found.items() if at.what in (PROGRAM, LOADER, SEND, RECEIVE, PAIRS, LEAVING))
+    if not inside or not outside:
+        return None
+    op, waiters = max(inside.items(), key=lambda kv: len(kv[1]))
+    if len(waiters) < 2 or len(outside) >= len(waiters) + len(outside) // 2 + 1:
+        return None
+    first = found[waiters[0]]
+    return Wait(
+        "", None, op, waiters, outside, [found[r].fact for r in waiters[:4]], "stack",
+        [found[r].fact for r in outside[:4]], tuple((str(p), int(n), str(f)) for p, n, f in first.frames),
+    )  # fmt: skip
+
+
+def stack_split(found: dict[int, Place]) -> Split | None:
+    """Every rank is in a collective, and not all in the same one."""
+    sides: dict[str, Side] = {}
+    for rank, at in sorted(found.items()):
+        if at.what != COLLECTIVE:
+            return None
+        op = canonical(at.function)
+        frames = tuple((str(p), int(n), str(f)) for p, n, f in at.frames)
+        sides.setdefault(op, Side((op, "", "", frames), [], at.fact)).ranks.append(rank)
+    if len(sides) < 2:
+        return None
+    return decided(Split("", None, OPERATION, list(sides.values()), "stack"))

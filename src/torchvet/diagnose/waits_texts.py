@@ -1,0 +1,82 @@
+"""Waits that a message states in words: monitored_barrier, desync reports, and ranks whose watchdog is silent."""
+
+from __future__ import annotations
+
+from .calls import canonical
+from .waits_graph import Wait
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .model import Case, Fact
+    from .waits_groups import GroupState
+
+
+def told(case: Case, groups: list[GroupState]) -> list[Wait]:
+    out = _absent(case)
+    if not out:
+        out = _behind(case)
+    return out + _silent(case, groups)
+
+
+def _absent(case: Case) -> list[Wait]:
+    """ "Rank 1 failed to pass monitoredBarrier": who did not come. What other ranks say of rank 0 is a consequence."""
+    found: dict[tuple[str, int | None], Wait] = {}
+    for fact in case.of("absent"):
+        ranks = [r for r in fact.values.get("ranks") or [] if isinstance(r, int)]
+        if not ranks or (fact.rank is not None and fact.rank in ranks):
+            continue
+        by = str(fact.values.get("by") or "")
+        op = "monitored_barrier" if by == "monitored-barrier" else ""
+        seq = fact.values.get("seq")
+        wait = found.setdefault((by, seq), Wait(str(fact.values.get("group") or ""), seq, op, [], [], [], "text"))
+        wait.absent = sorted({*wait.absent, *ranks})
+        if fact.rank is not None and fact.rank not in wait.waiters:
+            wait.waiters.append(fact.rank)
+        wait.facts.append(fact)
+    return list(found.values())
+
+
+def _behind(case: Case) -> list[Wait]:
+    """Desync reports: "joined #n", "finished #n, did not join #n+1". Its labels lump both sides, its numbers do not."""
+    at: dict[int, tuple[int, Fact]] = {}
+    for fact in case.of("behind"):
+        v = fact.values
+        for rank in v.get("ranks") or []:
+            number = v.get("joined") if v.get("joined") is not None else v.get("seq")
+            if isinstance(rank, int) and isinstance(number, int):
+                old = at.get(rank)
+                if old is None or number > old[0]:
+                    at[rank] = (number, fact)
+    if not at:
+        return []
+    top = max(n for n, _ in at.values())
+    absent = sorted(r for r, (n, _) in at.items() if n < top)
+    waiters = sorted(r for r, (n, _) in at.items() if n == top)
+    if not absent or not waiters:
+        return []
+    return [Wait("", top, "", waiters, absent, [at[r][1] for r in waiters[:4]], "text", [at[r][1] for r in absent[:4]])]
+
+
+def _silent(case: Case, groups: list[GroupState]) -> list[Wait]:
+    """Every rank but few says that it waited too long in the same call; the silent ones have a log and say nothing.
+
+    Absence is evidence only where the collection worked: a rank without a log of its own is left out.
+    """
+    out = []
+    for group in groups:
+        calls: dict[int, list[int]] = {}
+        for rank, progress in group.ranks.items():
+            if progress.by == "log" and progress.calls:
+                calls.setdefault(min(progress.calls), []).append(rank)
+        if not calls:
+            continue
+        seq, waiters = max(calls.items(), key=lambda kv: len(kv[1]))
+        silent = [r for r in group.members if r not in group.ranks and (r not in case.ranks or case.ranks[r].has)]
+        seen = [r for r in silent if r in case.ranks]
+        if not seen or len(waiters) < 2 or 2 * len(waiters) <= len(group.members):
+            continue
+        call = group.ranks[waiters[0]].calls[seq]
+        facts = [group.ranks[r].calls[seq] for r in sorted(waiters)[:4]]
+        op = canonical(str(call.values.get("op", "")))
+        out.append(Wait(group.label, seq, op, sorted(waiters), seen, facts, "log"))
+    return out

@@ -1,0 +1,179 @@
+"""Where members of a group made different calls under one number: the first such place, and who is in the minority."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+from .calls import MERGED, canonical
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .model import Case, Fact
+    from .waits_groups import GroupState, Progress, Row
+
+OPERATION, SIZES, DTYPES = "operation", "sizes", "dtypes"
+NEAR = 3  # a difference of sizes that so many calls have outlived is not what stopped them
+
+
+@dataclass(slots=True)
+class Side:
+    """`ranks` that made one call. `row`: op, sizes, dtypes, frames of one of them."""
+
+    row: Row
+    ranks: list[int]
+    fact: Fact | None = None
+
+    @property
+    def said(self) -> str:
+        """ "all_reduce of [[8]] Float"."""
+        op, sizes, dtypes, _ = self.row
+        return f"{op} of {sizes} {dtypes}".strip() if sizes and sizes != "[]" else op
+
+
+@dataclass(slots=True)
+class Split:
+    """`sides`: largest first. `minority`: ranks outside a majority; empty when no side is one ("cannot tell")."""
+
+    group: str
+    seq: int | None
+    what: str
+    sides: list[Side]
+    by: str = "recorder"
+    minority: list[int] = field(default_factory=list)
+
+    @property
+    def ranks(self) -> list[int]:
+        return sorted(r for side in self.sides for r in side.ranks)
+
+
+def splits_of(state: GroupState) -> Split | None:
+    """The first number under which members called different things; None: they agree as far as is known."""
+    known = {r: p for r, p in state.ranks.items() if p.history or p.calls}
+    if len(known) < 2 or state.name == "":
+        return None
+    numbers: dict[tuple[str, str, str], int] = {}
+    tables: dict[int, list[int]] = {}
+    counts: dict[int, dict[int, int]] = {}
+    for progress in known.values():
+        for seq, signature in _signatures(progress, numbers, tables):
+            row = counts.setdefault(seq, {})
+            row[signature] = row.get(signature, 0) + 1
+    signatures = {number: signature for signature, number in numbers.items()}
+    for seq in sorted(counts):
+        if len(counts[seq]) < 2:
+            continue
+        seen = [signatures[n] for n in counts[seq]]
+        what = _difference(seen)
+        if what is None or (what != OPERATION and not _near(known, seq)):
+            continue
+        return _split(state, known, seq, what)
+    return None
+
+
+def _signatures(
+    progress: Progress, numbers: dict[tuple[str, str, str], int], tables: dict[int, list[int]]
+) -> list[tuple[int, int]]:
+    """(number of the call, its signature) of all that is recorded of a rank."""
+    table = tables.get(id(progress.rows))
+    if table is None:
+        table = [numbers.setdefault(_voted(row), len(numbers)) for row in progress.rows]
+        tables[id(progress.rows)] = table
+    size = len(table)
+    history = array("H")
+    history.frombytes(progress.history)
+    out = [(progress.start + n, table[at]) for n, at in enumerate(history) if at < size and progress.rows[at][0]]
+    if not progress.history:
+        for seq, call in progress.calls.items():
+            row = progress.row(seq)
+            if row is not None and row[0] and row[0] not in ("send", "recv") and not call.values.get("p2p"):
+                out.append((seq, numbers.setdefault(_voted(row), len(numbers))))
+    return out
+
+
+def _voted(row: Row) -> tuple[str, str, str]:
+    return row[0], row[1], row[2]
+
+
+def _difference(seen: list[tuple[str, str, str]]) -> str | None:
+    seen = [s for s in seen if s[0] not in MERGED]
+    if len({s[0] for s in seen}) > 1:
+        return OPERATION
+    if len({s[1] for s in seen if s[1]}) > 1:
+        return SIZES
+    if len({s[2] for s in seen if s[2]}) > 1:
+        return DTYPES
+    return None
+
+
+def _near(known: dict[int, Progress], seq: int) -> bool:
+    """Whether a call is among the last of some rank, finished or not."""
+    return any(p.enqueued is not None and p.enqueued - NEAR < seq <= p.enqueued for p in known.values())
+
+
+def _split(state: GroupState, known: dict[int, Progress], seq: int, what: str) -> Split:
+    column = {OPERATION: 0, SIZES: 1, DTYPES: 2}[what]
+    sides: dict[str, Side] = {}
+    for rank, progress in sorted(known.items()):
+        row = progress.row(seq)
+        if row is None or not row[column] or row[0] in MERGED:
+            continue
+        side = sides.get(row[column])
+        if side is None:
+            sides[row[column]] = Side(row, [rank], progress.calls.get(seq, progress.fact))
+        else:
+            side.ranks.append(rank)
+    by = "recorder" if any(p.by == "recorder" for p in known.values()) else "log"
+    return decided(Split(state.label, seq, what, list(sides.values()), by))
+
+
+def decided(split: Split) -> Split:
+    """With the sides in order, and the minority named where more than half agree."""
+    split.sides.sort(key=lambda s: (-len(s.ranks), s.ranks))
+    votes = sum(len(s.ranks) for s in split.sides)
+    if 2 * len(split.sides[0].ranks) > votes:
+        split.minority = sorted(r for side in split.sides[1:] for r in side.ranks)
+    return split
+
+
+def fingerprints(case: Case) -> Split | None:
+    """What TORCH_DISTRIBUTED_DEBUG=DETAIL prints: each rank names its own call and that of one other."""
+    calls: dict[int, tuple[int | None, Row, Fact]] = {}
+    for fact in case.of("mismatch"):
+        for side in (fact.values.get("a"), fact.values.get("b")):
+            if not isinstance(side, dict) or not isinstance(side.get("rank"), int):
+                continue
+            shape = side.get("shape")
+            row = (canonical(str(side.get("op") or "")), str(shape or ""), str(side.get("dtypes") or ""), ())
+            calls.setdefault(side["rank"], (side.get("seq"), row, fact))
+    if len(calls) < 2:
+        return None
+    what = _difference([_voted(row) for _, row, _ in calls.values()])
+    if what is None:
+        return None
+    column = {OPERATION: 0, SIZES: 1, DTYPES: 2}[what]
+    sides: dict[str, Side] = {}
+    for rank, (_, row, fact) in sorted(calls.items()):
+        sides.setdefault(row[column], Side(row, [], fact)).ranks.append(rank)
+    seq = min((s for s, _, _ in calls.values() if isinstance(s, int)), default=None)
+    return decided(Split("world", seq, what, list(sides.values()), "text"))
+
+
+def left_out(state: GroupState, split: Split, rank: int) -> int:
+    """How many calls a rank left out before a split, by the pattern of calls before: 0 = nothing says so.
+
+    What the rank calls now was called before, always after the same number of other calls, and now after fewer.
+    """
+    progress = state.ranks.get(rank)
+    if progress is None or split.seq is None:
+        return 0
+    mine = progress.row(split.seq)
+    if mine is None:
+        return 0
+    places = [
+        n for n in progress.numbers() if n < split.seq and (row := progress.row(n)) and _voted(row) == _voted(mine)
+    ]
+    gaps = {b - a for a, b in zip(places, places[1:])}
+    if len(gaps) != 1:
+        return 0
+    return max(0, next(iter(gaps)) - (split.seq - places[-1]))
