@@ -35,7 +35,7 @@ _BACKWARD = re.compile(r"torch/(?:autograd/|_tensor\.py)")
 
 @dataclass(slots=True)
 class Place:
-    """`what`: one of the words above; `function`: of torch, for a call; `frames`: the program's own, innermost first."""
+    """`what`: one of the words above; `function`: of torch; `frames`: the program's own, innermost first."""
 
     rank: int
     what: str

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from .calls import MERGED, canonical
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .model import Case, Fact
     from .waits_groups import GroupState, Progress, Row
 
@@ -95,6 +98,10 @@ def _voted(row: Row) -> tuple[str, str, str]:
     return row[0], row[1], row[2]
 
 
+def _said(row: Row, what: str) -> str:
+    return row[0] if what == OPERATION else row[1] if what == SIZES else row[2]
+
+
 def _difference(seen: list[tuple[str, str, str]]) -> str | None:
     seen = [s for s in seen if s[0] not in MERGED]
     if len({s[0] for s in seen}) > 1:
@@ -112,15 +119,15 @@ def _near(known: dict[int, Progress], seq: int) -> bool:
 
 
 def _split(state: GroupState, known: dict[int, Progress], seq: int, what: str) -> Split:
-    column = {OPERATION: 0, SIZES: 1, DTYPES: 2}[what]
     sides: dict[str, Side] = {}
     for rank, progress in sorted(known.items()):
         row = progress.row(seq)
-        if row is None or not row[column] or row[0] in MERGED:
+        said = _said(row, what) if row is not None else ""
+        if row is None or not said or row[0] in MERGED:
             continue
-        side = sides.get(row[column])
+        side = sides.get(said)
         if side is None:
-            sides[row[column]] = Side(row, [rank], progress.calls.get(seq, progress.fact))
+            sides[said] = Side(row, [rank], progress.calls.get(seq, progress.fact))
         else:
             side.ranks.append(rank)
     by = "recorder" if any(p.by == "recorder" for p in known.values()) else "log"
@@ -138,23 +145,22 @@ def decided(split: Split) -> Split:
 
 def fingerprints(case: Case) -> Split | None:
     """What TORCH_DISTRIBUTED_DEBUG=DETAIL prints: each rank names its own call and that of one other."""
-    calls: dict[int, tuple[int | None, Row, Fact]] = {}
+    calls: dict[int, tuple[Any, Row, Fact]] = {}
     for fact in case.of("mismatch"):
         for side in (fact.values.get("a"), fact.values.get("b")):
             if not isinstance(side, dict) or not isinstance(side.get("rank"), int):
                 continue
             shape = side.get("shape")
-            row = (canonical(str(side.get("op") or "")), str(shape or ""), str(side.get("dtypes") or ""), ())
+            row: Row = (canonical(str(side.get("op") or "")), str(shape or ""), str(side.get("dtypes") or ""), ())
             calls.setdefault(side["rank"], (side.get("seq"), row, fact))
     if len(calls) < 2:
         return None
     what = _difference([_voted(row) for _, row, _ in calls.values()])
     if what is None:
         return None
-    column = {OPERATION: 0, SIZES: 1, DTYPES: 2}[what]
     sides: dict[str, Side] = {}
     for rank, (_, row, fact) in sorted(calls.items()):
-        sides.setdefault(row[column], Side(row, [], fact)).ranks.append(rank)
+        sides.setdefault(_said(row, what), Side(row, [], fact)).ranks.append(rank)
     seq = min((s for s, _, _ in calls.values() if isinstance(s, int)), default=None)
     return decided(Split("world", seq, what, list(sides.values()), "text"))
 
@@ -173,7 +179,7 @@ def left_out(state: GroupState, split: Split, rank: int) -> int:
     places = [
         n for n in progress.numbers() if n < split.seq and (row := progress.row(n)) and _voted(row) == _voted(mine)
     ]
-    gaps = {b - a for a, b in zip(places, places[1:])}
+    gaps = {b - a for a, b in pairwise(places)}
     if len(gaps) != 1:
         return 0
     return max(0, next(iter(gaps)) - (split.seq - places[-1]))

@@ -1,0 +1,137 @@
+"""Why a rank is not where its peers wait: it raised, was killed, left, or is alive somewhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torchvet.findings import Text
+
+from .model import MEDIUM, STRONG, WEAK, Link
+from .ranks import SIGNAL_NAMES, listed
+from .sites import user_frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .model import Case, Fact
+    from .waits import Waits
+
+CRASHED, KILLED, EXITED, ALIVE = "crashed", "killed", "exited", "alive"
+SPECIFIC = ("cuda-oom", "host-alloc", "shm", "fd", "device-error", "config", "ddp", "nan", "worker")
+"""Facts that say more of an exception than its type: the causes that they belong to go first."""
+DISK_FULL = (28, 122)  # ENOSPC, EDQUOT
+
+
+@dataclass(slots=True)
+class Absence:
+    rank: int
+    how: str
+    sub: str = ""
+    site: tuple[str, int] | None = None
+    links: list[Link] = field(default_factory=list)
+    exception: Fact | None = None
+    code: int | None = None
+
+
+def absence(waits: Waits, rank: int) -> Absence:
+    """What is known of the end of a rank. Exceptions that tell of another rank's end say nothing of its own."""
+    case = waits.case
+    own = own_exception(case, rank)
+    known = case.ranks.get(rank)
+    code = known.code if known is not None else None
+    closed = known.closed if known is not None else False
+    exits = case.of("exit", rank=rank)
+    if own is not None:
+        v = own.values
+        name = str(v.get("type") or "exception")
+        frames = user_frames(v.get("origin") or []) or user_frames(v.get("frames") or [])
+        site = (str(frames[0][0]), int(frames[0][1])) if frames else None
+        full = [f for f in case.of("space", rank=rank) if f.values.get("errno") in DISK_FULL]
+        text = Text(
+            "rank {rank} raised {name}: {message}",
+            "rank {rank} 抛出 {name}：{message}",
+            rank=rank,
+            name=name,
+            message=str(v.get("message") or "").split("\n")[0][:160],
+        )
+        links = [Link(own, text, STRONG)]
+        if full:
+            words = Text(
+                "rank {rank} could not write: {text}", "rank {rank} 无法写入：{text}", rank=rank, text=full[0].text[:160]
+            )  # fmt: skip
+            links.append(Link(full[0], words, STRONG))
+        links += [Link(f, _ended(rank, code), STRONG) for f in exits[:1] if code is not None and not closed]
+        return Absence(rank, CRASHED, f"crashed: {'disk full' if full else name}", site, links, own, code)
+    if code is not None and not closed and code in (-9, 137):
+        links = [Link(f, _ended(rank, code), STRONG) for f in exits[:1]]
+        return Absence(rank, KILLED, "killed by unknown", None, links, None, code)
+    if not closed and (code == 0 or (code is None and _left_quietly(case, rank))):
+        links = [Link(f, _ended(rank, 0), STRONG) for f in exits[:1]] or _quiet_links(case, rank)
+        return Absence(rank, EXITED, "exited (code 0)", None, links, None, 0)
+    if not closed and code is not None and code > 0 and not _lost(case, rank):
+        links = [Link(f, _ended(rank, code), STRONG) for f in exits[:1]]
+        return Absence(rank, EXITED, f"exited (code {code})", None, links, None, code)
+    return Absence(rank, ALIVE, code=code)
+
+
+def own_exception(case: Case, rank: int) -> Fact | None:
+    """The exception that ended a rank by itself: the last one of the main thread that is no victim's."""
+    if case.of("mismatch", "rendezvous", rank=rank):
+        return None  # that other ranks call something else, or do not come to the start, is no end of its own
+    found = None
+    for fact in case.of("exception", rank=rank):
+        v = fact.values
+        if v.get("victim") or v.get("ignored") or v.get("worker") or v.get("thread") or v.get("caught"):
+            continue
+        found = fact
+    return found
+
+
+def told_elsewhere(case: Case, found: Absence) -> bool:
+    """Whether a more specific fact stands where the exception was raised."""
+    own = found.exception
+    return own is not None and any(f.source == own.source for f in case.of(*SPECIFIC, rank=found.rank))
+
+
+def _ended(rank: int, code: int | None) -> Text:
+    if code is not None and code < 0:
+        name = SIGNAL_NAMES.get(-code, f"signal {-code}")
+        return Text("rank {rank} was ended by {name}", "rank {rank} 被 {name} 终止", rank=rank, name=name)
+    return Text("rank {rank} ended with exit code {code}", "rank {rank} 以退出码 {code} 结束", rank=rank, code=code)
+
+
+def _lost(case: Case, rank: int) -> bool:
+    """Whether the rank says that it lost, or waited in vain for, a peer: its exit is a consequence."""
+    return bool(case.of("lost", "watchdog", "async-error", "absent", "dump-signal", "mismatch", "size", rank=rank)) or any(
+        f.values.get("victim") for f in case.of("exception", rank=rank)
+    )  # fmt: skip
+
+
+def _left_quietly(case: Case, rank: int) -> bool:
+    """torchelastic lists the ranks that failed and those it closed: a rank in neither list had left with code 0."""
+    block = [f for f in case.of("exit") if f.values.get("by") == "block" and f.rank is not None]
+    if not block or any(f.rank == rank for f in case.of("exit", "closing")) or _lost(case, rank):
+        return False
+    listed_nodes = {f.values.get("node") for f in block}
+    node = case.ranks[rank].node if rank in case.ranks else ""
+    return len(case.inventory.nodes) < 2 or not node or node in listed_nodes
+
+
+def _quiet_links(case: Case, rank: int) -> list[Link]:
+    block = [f for f in case.of("exit") if f.values.get("by") == "block"]
+    text = Text(
+        "the launcher lists {others} as failed or closed and not rank {rank}: it had left with code 0 before",
+        "启动器列出的失败或被关闭的是 rank {others}，其中没有 rank {rank}：它此前已以退出码 0 离开",
+        others=listed(f.rank for f in block if f.rank is not None),
+        rank=rank,
+    )
+    out = [Link(block[0], text, MEDIUM)] if block else []
+    for fact in case.of("output", rank=rank):
+        if fact.values.get("done"):
+            done = Text(
+                'rank {rank} says that it has finished: "{words}"',
+                "rank {rank} 表示已完成：“{words}”",
+                rank=rank,
+                words=str(fact.values.get("last") or "")[:120],
+            )
+            out.append(Link(fact, done, MEDIUM if not out else WEAK))
+    return out

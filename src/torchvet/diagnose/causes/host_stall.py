@@ -1,0 +1,118 @@
+"""A rank is alive and does not come to the call in which its peers wait: its host thread is busy or blocked elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+from torchvet.findings import Text
+
+from ..absence import ALIVE, absence
+from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
+from ..ranks import failed
+from ..said import call, claim_of_launcher, last_words, plural, stack_links, sure, waiting, who
+from ..waits_stacks import COLLECTIVE, LOADER, PAIRS, RECEIVE, SEND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..model import Case, Fact
+
+CAUSE = Cause(
+    kind="host-stall",
+    name="host-stall",
+    summary=Text("a rank is busy elsewhere while its peers wait for it", "某个 rank 在别处忙碌，其他 rank 在等待它"),
+)
+DOINGS = (
+    ("checkpoint", re.compile(r"(?i)check\s?point|ckpt|\bshards?\b.*writ|writ\w*.*\bshard|state_dict|\bsav(?:e|ing)\b|upload")),
+    ("data loading", re.compile(r"(?i)dataset|data ?loader|tokeni[sz]|\bindex(?:ing)?\b|re-?read|preprocess|shuffl|decod(?:e|ing)|\bbatch(?:es)?\b.*read|read\w* .*(?:file|data)")),
+    ("evaluation", re.compile(r"(?i)\bevaluat|\bvalidat|\bgenerat(?:e|ing)\b|metric")),
+    ("compilation", re.compile(r"(?i)compil|autotun|inductor|triton")),
+)  # fmt: skip
+"""Words in what a stalled rank was doing -> what that is."""
+
+
+@CAUSE.check
+def check(case: Case) -> Iterator[Hypothesis]:
+    if failed(case) is False:
+        return
+    waits = case.waits
+    held = {f.rank: f for f in case.of("heartbeat", "gil") if f.rank is not None}  # "gil" last: it says more
+    stuck = set(waits.stuck_ranks())
+    found: dict[str, list[int]] = {}
+    for rank in sorted({*waits.roots, *(r for r in held if held[r].kind == "gil")}):
+        at = waits.places.get(rank)
+        if rank in stuck or absence(waits, rank).how != ALIVE:
+            continue
+        if at is not None and at.what in (SEND, RECEIVE, PAIRS):
+            continue  # it waits for a partner: p2p-partner-missing
+        found.setdefault(_doing(case, rank, held.get(rank)), []).append(rank)
+    for sub, ranks in found.items():
+        yield _hypothesis(case, sub, ranks, [held[r] for r in ranks if r in held])
+
+
+def _doing(case: Case, rank: int, monitor: Fact | None) -> str:
+    if monitor is not None and monitor.kind == "gil":
+        return "GIL held"
+    at = case.waits.places.get(rank)
+    if at is not None and at.what == LOADER:
+        return "data loading"
+    known = case.ranks.get(rank)
+    if at is not None and at.what != COLLECTIVE and at.frames:
+        words = " ".join(str(f[2]).replace("_", " ") for f in at.frames[:3])
+        for name, pattern in DOINGS:
+            if pattern.search(words):
+                return name
+    for text in [known.last] if known is not None else []:
+        for name, pattern in DOINGS:
+            if pattern.search(text):
+                return name
+    return ""
+
+
+def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) -> Hypothesis:
+    waits = case.waits
+    lacking = waits.waiting_for(ranks[0])
+    links = [waiting(w) for w in lacking[:2]] + stack_links(waits, ranks)
+    for fact in monitors[:2]:
+        text = Text(
+            "monitor of rank {rank}: {text}", "rank {rank} 的监控线程：{text}", rank=fact.rank, text=fact.text[:160]
+        )  # fmt: skip
+        links.append(Link(fact, text, STRONG))
+    at = waits.places.get(ranks[0])
+    site = at.site if at is not None and at.what != COLLECTIVE else None
+    doing = {
+        "GIL held": Text("held the GIL or was stuck in native code", "持有 GIL 或卡在原生代码中"),
+        "data loading": Text("was busy with its data", "忙于处理数据"),
+        "checkpoint": Text("was busy with a checkpoint", "忙于保存检查点"),
+        "evaluation": Text("was busy with its evaluation", "忙于评估"),
+        "compilation": Text("was busy compiling", "忙于编译"),
+    }.get(sub, Text("stopped issuing calls", "不再发起调用"))
+    where = Text(" (in {name}, {path}:{line})", "（在 {name} 中，{path}:{line}）", name=at.name, path=site[0], line=site[1]) if at is not None and site else Text("")  # fmt: skip
+    said = Text("{who} {doing}{where}", "{who} {doing}{where}", who=who(ranks), doing=doing, where=where)
+    if lacking:
+        w = lacking[0]
+        said = Text("{said}; {waiters} {wait} in {call}", "{said}；{waiters} 在 {call} 中等待", said=said,
+                    waiters=who(w.waiters), wait=plural(w.waiters, "waits", "wait"), call=call(w.op, w.seq, w.group))  # fmt: skip
+    most = CONFIRMED if site else PROBABLE
+    if site is None and lacking and lacking[0].frames:
+        site = (lacking[0].frames[0][0], lacking[0].frames[0][1])  # the call that it did not make
+    confidence = sure(links, most) if lacking or monitors else POSSIBLE
+    out = Hypothesis("host-stall", sub, said, ranks, confidence, site, links + last_words(waits, ranks))
+    out.contradicts = claim_of_launcher(waits, ranks)
+    if ranks == [0] and sub in ("checkpoint", "evaluation"):
+        out.rule = "long-first-rank-work"
+    for rank in ranks[:4]:
+        if rank not in waits.places:
+            out.missing.append(Text("stack of rank {rank}", "rank {rank} 的调用栈", rank=rank))
+        if "recorder" not in (case.ranks[rank].has if rank in case.ranks else set()):
+            out.missing.append(
+                Text("flight recorder dump of rank {rank}", "rank {rank} 的 flight recorder 转储", rank=rank)
+            )
+    if at is None:
+        out.next.append(Text("py-spy dump --pid PID on the node of rank {n}, while it stands",
+                             "趁其停住时，在 rank {n} 所在节点执行 py-spy dump --pid PID", n=ranks[0]))  # fmt: skip
+    out.explains = [("rank-absent", r) for r in ranks]
+    if not lacking and not monitors:
+        out.supports = [Link(l.fact, l.reason, WEAK if l.weight == MEDIUM else l.weight) for l in out.supports]
+    return out

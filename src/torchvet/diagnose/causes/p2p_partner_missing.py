@@ -1,0 +1,92 @@
+"""A rank is in a send or receive whose other half no rank makes."""
+
+from __future__ import annotations
+
+from torchvet.findings import Text
+
+from ..absence import ALIVE, absence
+from ..model import MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
+from ..ranks import failed
+from ..said import call, claim_of_launcher, plural, stack_links, sure, waiting, who
+from ..waits_stacks import PAIRS, RECEIVE, SEND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..model import Case
+
+CAUSE = Cause(
+    kind="p2p-partner-missing",
+    name="p2p-partner-missing",
+    summary=Text("a send or receive has no other half", "某次 send 或 recv 没有对应的另一半"),
+)
+
+
+@CAUSE.check
+def check(case: Case) -> Iterator[Hypothesis]:
+    if failed(case) is False:
+        return
+    waits = case.waits
+    if waits.stuck or waits.splits:
+        return  # a send that waits there is a consequence
+    by_place = {w: [r for r, p in waits.places.items() if p.what == w] for w in (SEND, RECEIVE, PAIRS)}
+    if by_place[SEND] and by_place[RECEIVE]:
+        return  # both halves are there, as far as stacks tell
+    for op in (RECEIVE, SEND, PAIRS):
+        ranks = sorted(by_place[op])
+        if not ranks or len(ranks) > len(waits.places) // 2 or any(absence(waits, r).how != ALIVE for r in ranks):
+            continue
+        if waits.roots and not set(ranks) & set(waits.roots):
+            continue
+        yield _by_stacks(case, op, ranks)
+        return
+    if not waits.roots and not waits.cycles and waits.pairs:
+        yield _by_dumps(case)
+
+
+def _by_stacks(case: Case, op: str, ranks: list[int]) -> Hypothesis:
+    waits = case.waits
+    others = [r for r in waits.places if r not in ranks]
+    lacking = waits.waiting_for(ranks[0])
+    links = stack_links(waits, [*ranks[:2], *others[:2]]) + [waiting(w) for w in lacking[:1]]
+    function = waits.places[ranks[0]].function
+    half = {RECEIVE: "send", SEND: "recv"}.get(op, "other half")
+    said = Text(
+        "{who} {stand} in {function}(), and no other rank is in a {half}",
+        "{who} 停在 {function}()，没有其他 rank 处于 {half}",
+        who=who(ranks), stand=plural(ranks, "stands", "stand"), function=function, half=half,
+    )  # fmt: skip
+    if lacking:
+        w = lacking[0]
+        said = Text("{said}; {waiters} {wait} in {call}", "{said}；{waiters} 在 {call} 中等待", said=said,
+                    waiters=who(w.waiters), wait=plural(w.waiters, "waits", "wait"), call=call(w.op, w.seq, w.group))  # fmt: skip
+    out = Hypothesis("p2p-partner-missing", function, said, ranks, sure(links), waits.places[ranks[0]].site, links)
+    out.contradicts = claim_of_launcher(waits, ranks)
+    out.rule = "unmatched-send"
+    out.explains = [(kind, r) for kind in ("rank-absent", "host-stall") for r in ranks]
+    return out
+
+
+def _by_dumps(case: Case) -> Hypothesis:
+    """Open sends and receives whose peers wait for nobody: those peers owe the other half."""
+    waits = case.waits
+    waiting_ranks = {p.rank for p in waits.pairs}
+    owing = sorted({p.peer for p in waits.pairs} - waiting_ranks)
+    ranks = owing or sorted(waiting_ranks)
+    pairs = [p for p in waits.pairs if p.peer in owing] or waits.pairs
+    links = []
+    for pair in pairs[:4]:
+        arrow = "→" if pair.op == "send" else "←"
+        text = Text("recorder: rank {a} in {op} {arrow} rank {b}, which has no such call",
+                    "记录器：rank {a} 处于 {op} {arrow} rank {b}，而后者没有对应调用", a=pair.rank, op=pair.op, arrow=arrow, b=pair.peer)  # fmt: skip
+        links.append(Link(pair.fact, text, STRONG if owing else MEDIUM))
+    first = pairs[0]
+    other = "recv" if first.op == "send" else "send"
+    said = Text("rank {a} is in {op} with rank {b}, which makes no {other}", "rank {a} 与 rank {b} 处于 {op}，而后者没有 {other}",
+                a=first.rank, op=first.op, b=first.peer, other=other)  # fmt: skip
+    frames = first.fact.values.get("frames") or []
+    site = (str(frames[0][0]), int(frames[0][1])) if frames else None
+    out = Hypothesis("p2p-partner-missing", first.op, said, ranks, sure(links, PROBABLE), site, links)
+    out.rule = "unmatched-send"
+    return out

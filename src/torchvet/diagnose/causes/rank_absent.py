@@ -1,0 +1,109 @@
+"""A rank is gone while its peers wait for it: it raised an exception, was killed, or left."""
+
+from __future__ import annotations
+
+from torchvet.findings import Text
+
+from ..absence import ALIVE, CRASHED, EXITED, KILLED, Absence, absence, own_exception, told_elsewhere
+from ..model import CONFIRMED, POSSIBLE, PROBABLE, Cause, Hypothesis
+from ..ranks import failed, listed
+from ..said import call, claim_of_launcher, last_words, plural, sure, waiting, who
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..model import Case
+
+CAUSE = Cause(
+    kind="rank-absent",
+    name="rank-absent",
+    summary=Text("a rank is gone, its peers wait for it or lose it", "某个 rank 已不在，其他 rank 在等待它或与它断开"),
+)
+MANY = 0.5  # more ranks that raised by themselves are no absent rank
+
+
+@CAUSE.check
+def check(case: Case) -> Iterator[Hypothesis]:
+    if failed(case) is False:
+        return
+    waits = case.waits
+    candidates = set(waits.roots) | {r for r in case.ranks if _ended_by_itself(case, r)}
+    if waits.roots:  # an exception of a rank that was waiting is a consequence
+        candidates -= set(waits.waiters()) - set(waits.roots)
+    gone: dict[tuple[str, str], list[Absence]] = {}
+    for rank in sorted(candidates):
+        found = absence(waits, rank)
+        if found.how != ALIVE and (found.how != EXITED or waits.waiting_for(rank) or case.of("lost", "watchdog")):
+            gone.setdefault((found.how, found.sub), []).append(found)
+    for (how, sub), rows in gone.items():
+        ranks = [a.rank for a in rows]
+        if len(case.ranks) > 2 and len(ranks) > MANY * len(case.ranks) and not set(ranks) & set(waits.roots):
+            continue
+        yield _hypothesis(case, how, sub, rows, ranks)
+
+
+def _ended_by_itself(case: Case, rank: int) -> bool:
+    known = case.ranks[rank]
+    return own_exception(case, rank) is not None or (known.code is not None and not known.closed) or (
+        known.code is None and any(f.values.get("done") for f in case.of("output", rank=rank))
+    )  # fmt: skip
+
+
+def _hypothesis(case: Case, how: str, sub: str, rows: list[Absence], ranks: list[int]) -> Hypothesis:
+    waits = case.waits
+    lacking = waits.waiting_for(ranks[0])
+    links = [link for a in rows[:4] for link in a.links]
+    links += [waiting(w) for w in lacking[:2]]
+    sites = {a.site for a in rows if a.site}
+    site = rows[0].site
+    where = f" ({site[0]}:{site[1]})" if site else ""
+    first = rows[0]
+    if how == CRASHED and first.exception is not None:
+        v = first.exception.values
+        message = str(v.get("message") or "").split("\n")[0][:120]
+        said = Text(
+            "{who} raised {name}: {message}{where}",
+            "{who} 抛出 {name}：{message}{where}",
+            who=who(ranks), name=str(v.get("type") or "an exception"), message=message, where=where,
+        )  # fmt: skip
+    elif how == KILLED:
+        said = Text("{who} {was} ended by SIGKILL; who sent it is not known", "{who} 被 SIGKILL 终止，发送者未知",
+                    who=who(ranks), was=plural(ranks, "was", "were"))  # fmt: skip
+    else:
+        code = Text("with code {code}", "（退出码 {code}）", code=first.code if first.code is not None else 0)
+        said = Text("{who} left the job {code}", "{who} 离开了作业{code}", who=who(ranks), code=code)
+    if lacking:
+        w = lacking[0]
+        said = Text("{said}; {waiters} {wait} in {call}", "{said}；{waiters} 在 {call} 中等待", said=said,
+                    waiters=who(w.waiters), wait=plural(w.waiters, "waits", "wait"), call=call(w.op, w.seq, w.group))  # fmt: skip
+    out = Hypothesis(
+        "rank-absent", sub, said, ranks, sure(links, POSSIBLE if how == KILLED else CONFIRMED),
+        site if len(sites) <= 1 else None, links + last_words(waits, ranks),
+    )  # fmt: skip
+    if all(told_elsewhere(case, a) for a in rows):
+        out.confidence = POSSIBLE
+    if how == EXITED and site is None and lacking and lacking[0].frames:
+        out.site = (lacking[0].frames[0][0], lacking[0].frames[0][1])  # the call that it did not make
+    if how == EXITED and not lacking and out.confidence == CONFIRMED:
+        out.confidence = PROBABLE
+    out.contradicts = claim_of_launcher(waits, ranks)
+    out.explains = [("host-stall", r) for r in ranks]
+    if how == KILLED:
+        _ask_for_killer(out, ranks)
+    elif how == EXITED:
+        out.rule = "uneven-loop"
+    else:
+        out.rule = "stranded-by-exception"
+    return out
+
+
+def _ask_for_killer(out: Hypothesis, ranks: list[int]) -> None:
+    out.missing = [
+        Text("kernel log of the node (dmesg): an OOM kill leaves a line there",
+             "节点的内核日志（dmesg）：OOM kill 会在其中留下记录"),
+        Text("memory.events of the cgroup (oom_kill), records of the scheduler (sacct, kubectl describe)",
+             "cgroup 的 memory.events（oom_kill）、调度器记录（sacct、kubectl describe）"),
+    ]  # fmt: skip
+    out.next = [Text("dmesg -T | grep -i -E 'killed process|oom' on the node of rank {n}",
+                     "在 rank {n} 所在节点执行 dmesg -T | grep -i -E 'killed process|oom'", n=listed(ranks))]  # fmt: skip
