@@ -1,7 +1,7 @@
 """Table: what the Xid numbers of NVIDIA's driver mean. Only those that tell of the device itself.
 
-NVIDIA, "Xid Errors" (docs.nvidia.com/deploy/xid-errors), and the catalogue of leptonai/gpud. Numbers that mostly follow a
-fault of the program or a teardown (13, 31, 43, 45, 69) accuse no device and are not here.
+NVIDIA, "Xid Errors" (docs.nvidia.com/deploy/xid-errors), and the catalogue of leptonai/gpud. Numbers that mostly
+follow a fault of the program or a teardown (13, 31, 43, 45, 69) accuse no device and are not here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torchvet.findings import Text
 HARDWARE: dict[int, tuple[Text, Text]] = {
     79: (
         Text("fell off the PCIe bus", "从 PCIe 总线上掉线"),
-        Text("drain the node; reset or power-cycle it; check power, cooling and the slot; if it returns, replace the GPU",
+        Text("drain the node; reset it; check power, cooling and slot; if it returns, replace the GPU",
              "排空节点；重置或断电重启；检查供电、散热与插槽；再次出现则更换 GPU"),
     ),
     48: (

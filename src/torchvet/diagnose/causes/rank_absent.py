@@ -105,5 +105,5 @@ def _ask_for_killer(out: Hypothesis, ranks: list[int]) -> None:
         Text("memory.events of the cgroup (oom_kill), records of the scheduler (sacct, kubectl describe)",
              "cgroup 的 memory.events（oom_kill）、调度器记录（sacct、kubectl describe）"),
     ]  # fmt: skip
-    out.next = [Text("dmesg -T | grep -i -E 'killed process|oom' on the node of rank {n}",
-                     "在 rank {n} 所在节点执行 dmesg -T | grep -i -E 'killed process|oom'", n=listed(ranks))]  # fmt: skip
+    out.next = [Text("dmesg -T | grep -i -E 'killed process|oom' where rank {n} ran",
+                     "在 rank {n} 的节点执行 dmesg -T | grep -i -E 'killed process|oom'", n=listed(ranks))]  # fmt: skip
