@@ -5,6 +5,8 @@ torch 2.13: ProcessGroupNCCL.cpp, ProcessGroupGloo.cpp, torch/distributed/flight
 
 from __future__ import annotations
 
+import re
+
 SYNCHRONISING = frozenset({
     "all_reduce", "all_reduce_barrier", "all_reduce_coalesced", "all_gather", "all_gather_into_tensor",
     "all_gather_coalesced", "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_coalesced", "all_to_all",
@@ -53,3 +55,20 @@ def canonical(name: str) -> str:
     if word not in NAMES and word not in SIZES:
         word = word.lstrip("_")
     return NAMES.get(word, word)
+
+
+DOINGS = {
+    "checkpoint": r"check[ _]?point|ckpt|shards?\b.*\bwrit|writ\w*\b.*\bshard|state_dict|sav(?:e|ing)\b|upload",
+    "data loading": r"data ?set|data ?loader|tokeni[sz]|index(?:ing)?\b|re-?read|preprocess|shuffl|decod(?:e|ing)\b|prefetch",
+    "evaluation": r"evaluat|validat|generat(?:e|ing)\b|metric",
+    "compilation": r"compil|autotun|inductor|triton",
+}
+"""What a rank was doing -> words of its last line, or of the functions in which it stands."""
+
+
+def doing_of(words: str) -> str:
+    """The first of DOINGS that the words name; "" when they name none."""
+    for name, pattern in DOINGS.items():
+        if re.search(rf"(?i)\b(?:{pattern})", words.replace("_", " ")):
+            return name
+    return ""

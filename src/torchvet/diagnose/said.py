@@ -69,6 +69,18 @@ def waiting(wait: Wait) -> Link:
     return Link(wait.facts[0] if wait.facts else None, text, MEDIUM if wait.by == "log" else STRONG)
 
 
+def and_waiters(said: Text, wait: Wait) -> Text:
+    """A sentence, and who waits in which call."""
+    return Text(
+        "{said}; {waiters} {wait} in {call}",
+        "{said}；{waiters} 在 {call} 中等待",
+        said=said,
+        waiters=who(wait.waiters),
+        wait=plural(wait.waiters, "waits", "wait"),
+        call=call(wait.op, wait.seq, wait.group),
+    )
+
+
 SAID = {
     "recorder": Text("recorder", "记录器"), "log": Text("watchdog", "watchdog 日志"), "text": Text("log", "日志"),
     "stack": Text("stacks", "调用栈"),

@@ -1,15 +1,14 @@
-"""A rank is alive and does not come to the call in which its peers wait: its host thread is busy or blocked elsewhere."""
+"""A rank is alive and does not come to the call in which its peers wait: its host thread is elsewhere."""
 
 from __future__ import annotations
-
-import re
 
 from torchvet.findings import Text
 
 from ..absence import ALIVE, absence
+from ..calls import doing_of
 from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import failed
-from ..said import call, claim_of_launcher, last_words, plural, stack_links, sure, waiting, who
+from ..said import and_waiters, claim_of_launcher, last_words, stack_links, sure, waiting, who
 from ..waits_stacks import COLLECTIVE, LOADER, PAIRS, RECEIVE, SEND
 
 TYPE_CHECKING = False
@@ -23,13 +22,6 @@ CAUSE = Cause(
     name="host-stall",
     summary=Text("a rank is busy elsewhere while its peers wait for it", "某个 rank 在别处忙碌，其他 rank 在等待它"),
 )
-DOINGS = (
-    ("checkpoint", re.compile(r"(?i)check\s?point|ckpt|\bshards?\b.*writ|writ\w*.*\bshard|state_dict|\bsav(?:e|ing)\b|upload")),
-    ("data loading", re.compile(r"(?i)dataset|data ?loader|tokeni[sz]|\bindex(?:ing)?\b|re-?read|preprocess|shuffl|decod(?:e|ing)|\bbatch(?:es)?\b.*read|read\w* .*(?:file|data)")),
-    ("evaluation", re.compile(r"(?i)\bevaluat|\bvalidat|\bgenerat(?:e|ing)\b|metric")),
-    ("compilation", re.compile(r"(?i)compil|autotun|inductor|triton")),
-)  # fmt: skip
-"""Words in what a stalled rank was doing -> what that is."""
 
 
 @CAUSE.check
@@ -60,14 +52,9 @@ def _doing(case: Case, rank: int, monitor: Fact | None) -> str:
     known = case.ranks.get(rank)
     if at is not None and at.what != COLLECTIVE and at.frames:
         words = " ".join(str(f[2]).replace("_", " ") for f in at.frames[:3])
-        for name, pattern in DOINGS:
-            if pattern.search(words):
-                return name
-    for text in [known.last] if known is not None else []:
-        for name, pattern in DOINGS:
-            if pattern.search(text):
-                return name
-    return ""
+        if name := doing_of(words):
+            return name
+    return doing_of(known.last) if known is not None else ""
 
 
 def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) -> Hypothesis:
@@ -88,12 +75,15 @@ def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) ->
         "evaluation": Text("was busy with its evaluation", "忙于评估"),
         "compilation": Text("was busy compiling", "忙于编译"),
     }.get(sub, Text("stopped issuing calls", "不再发起调用"))
-    where = Text(" (in {name}, {path}:{line})", "（在 {name} 中，{path}:{line}）", name=at.name, path=site[0], line=site[1]) if at is not None and site else Text("")  # fmt: skip
+    where = Text("")
+    if at is not None and site:
+        where = Text(
+            " (in {name}, {path}:{line})", "（在 {name} 中，{path}:{line}）", name=at.name, path=site[0], line=site[1]
+        )
     said = Text("{who} {doing}{where}", "{who} {doing}{where}", who=who(ranks), doing=doing, where=where)
     if lacking:
         w = lacking[0]
-        said = Text("{said}; {waiters} {wait} in {call}", "{said}；{waiters} 在 {call} 中等待", said=said,
-                    waiters=who(w.waiters), wait=plural(w.waiters, "waits", "wait"), call=call(w.op, w.seq, w.group))  # fmt: skip
+        said = and_waiters(said, w)
     most = CONFIRMED if site else PROBABLE
     if site is None and lacking and lacking[0].frames:
         site = (lacking[0].frames[0][0], lacking[0].frames[0][1])  # the call that it did not make

@@ -7,7 +7,7 @@ from torchvet.findings import Text
 from ..absence import ALIVE, absence
 from ..model import MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
-from ..said import call, claim_of_launcher, plural, stack_links, sure, waiting, who
+from ..said import and_waiters, claim_of_launcher, plural, stack_links, sure, waiting, who
 from ..waits_stacks import PAIRS, RECEIVE, SEND
 
 TYPE_CHECKING = False
@@ -59,8 +59,7 @@ def _by_stacks(case: Case, op: str, ranks: list[int]) -> Hypothesis:
     )  # fmt: skip
     if lacking:
         w = lacking[0]
-        said = Text("{said}; {waiters} {wait} in {call}", "{said}；{waiters} 在 {call} 中等待", said=said,
-                    waiters=who(w.waiters), wait=plural(w.waiters, "waits", "wait"), call=call(w.op, w.seq, w.group))  # fmt: skip
+        said = and_waiters(said, w)
     out = Hypothesis("p2p-partner-missing", function, said, ranks, sure(links), waits.places[ranks[0]].site, links)
     out.contradicts = claim_of_launcher(waits, ranks)
     out.rule = "unmatched-send"
@@ -79,11 +78,13 @@ def _by_dumps(case: Case) -> Hypothesis:
     for pair in pairs[:4]:
         arrow = "→" if pair.op == "send" else "←"
         text = Text("recorder: rank {a} in {op} {arrow} rank {b}, which has no such call",
-                    "记录器：rank {a} 处于 {op} {arrow} rank {b}，而后者没有对应调用", a=pair.rank, op=pair.op, arrow=arrow, b=pair.peer)  # fmt: skip
+                    "记录器：rank {a} 处于 {op} {arrow} rank {b}，而后者没有对应调用",
+                    a=pair.rank, op=pair.op, arrow=arrow, b=pair.peer)  # fmt: skip
         links.append(Link(pair.fact, text, STRONG if owing else MEDIUM))
     first = pairs[0]
     other = "recv" if first.op == "send" else "send"
-    said = Text("rank {a} is in {op} with rank {b}, which makes no {other}", "rank {a} 与 rank {b} 处于 {op}，而后者没有 {other}",
+    said = Text("rank {a} is in {op} with rank {b}, which makes no {other}",
+                "rank {a} 与 rank {b} 处于 {op}，而后者没有 {other}",
                 a=first.rank, op=first.op, b=first.peer, other=other)  # fmt: skip
     frames = first.fact.values.get("frames") or []
     site = (str(frames[0][0]), int(frames[0][1])) if frames else None

@@ -7,7 +7,7 @@ from torchvet.findings import Text
 from ..absence import ALIVE, CRASHED, EXITED, KILLED, Absence, absence, own_exception, told_elsewhere
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, Cause, Hypothesis
 from ..ranks import failed, listed
-from ..said import call, claim_of_launcher, last_words, plural, sure, waiting, who
+from ..said import and_waiters, claim_of_launcher, last_words, plural, sure, waiting, who
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def _hypothesis(case: Case, how: str, sub: str, rows: list[Absence], ranks: list
         said = Text("{who} left the job {code}", "{who} 离开了作业{code}", who=who(ranks), code=code)
     if lacking:
         w = lacking[0]
-        said = Text("{said}; {waiters} {wait} in {call}", "{said}；{waiters} 在 {call} 中等待", said=said,
-                    waiters=who(w.waiters), wait=plural(w.waiters, "waits", "wait"), call=call(w.op, w.seq, w.group))  # fmt: skip
+        said = and_waiters(said, w)
     out = Hypothesis(
         "rank-absent", sub, said, ranks, sure(links, POSSIBLE if how == KILLED else CONFIRMED),
         site if len(sites) <= 1 else None, links + last_words(waits, ranks),
