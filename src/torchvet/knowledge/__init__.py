@@ -95,6 +95,7 @@ _rows: dict[str, Row | None] = {}
 _canonical: dict[str, str] = {}
 _by_kind: dict[str, frozenset[str]] = {}
 _by_last: dict[str, tuple[str, ...]] = {}
+_methods: dict[str, tuple[Row, ...]] = {}
 _graph: dict[str, frozenset[str]] = {}
 
 
@@ -144,6 +145,9 @@ def api(dotted: str) -> Row | None:
 
 def methods(name: str) -> tuple[Row, ...]:
     """The rows whose last part is `name`, for a call on an object of unknown class; empty when there are none."""
+    known = _methods.get(name)
+    if known is not None:
+        return known
     if not _by_last:
         from ._apis import ROWS
 
@@ -153,7 +157,8 @@ def methods(name: str) -> tuple[Row, ...]:
             if dot and ":" not in head and last != "*":
                 found.setdefault(last, []).append(dotted)
         _by_last.update((last, tuple(rows)) for last, rows in found.items())
-    return tuple(row for dotted in _by_last.get(name, ()) if (row := api(dotted)))
+    rows = _methods[name] = tuple([row for dotted in _by_last.get(name, ()) if (row := api(dotted))])
+    return rows
 
 
 def names(kind: str) -> frozenset[str]:

@@ -70,11 +70,12 @@ def call(f: Frame, e: Expr) -> Value:
     func = e[2]
     if func[0] == "name" and func[2] == "super" and f.function.owner is not None:
         return ("super", f.function.owner, f.receiver or ("inst", f.function.owner, ()))
-    callee = ranks_expressions.evaluate(f, func)
+    callee = ranks_expressions.KINDS[func[0]](f, func)
     args, keywords, whole = arguments(f, e)
     known = callee[0] == "bound" and callee[1][0] == "extinst"  # `nn.Linear(2, 2).cuda`: with what is in it
     if callee[0] in ("sym", "bound") and func[0] in ("name", "attr") and not known:
-        denoted = f.machine.denoted(func, f.scope, any(carries(v) for v in (*args, *keywords.values())))
+        carrying = any(map(carries, args)) or any(map(carries, keywords.values()))
+        denoted = f.machine.denoted_callee(func, f.scope, carrying)
         if denoted is not None and denoted[0] != "const":
             callee = denoted
     if not whole:
@@ -112,6 +113,7 @@ def arguments(f: Frame, e: Expr) -> tuple[list[Value], dict[str, Value], bool]:
     args: list[Value] = []
     keywords: dict[str, Value] = {}
     whole = True
+    kinds = ranks_expressions.KINDS
     for a in e[3]:
         if a[0] == "star":
             v = ranks_expressions.evaluate(f, a[2])
@@ -123,9 +125,9 @@ def arguments(f: Frame, e: Expr) -> tuple[list[Value], dict[str, Value], bool]:
             else:
                 whole = False
         else:
-            args.append(ranks_expressions.evaluate(f, a))
+            args.append(kinds[a[0]](f, a))
     for name, x in e[4]:
-        v = ranks_expressions.evaluate(f, x)
+        v = kinds[x[0]](f, x)
         if name is not None:
             keywords[name] = v
         elif v[0] == "packed":
@@ -138,6 +140,10 @@ def arguments(f: Frame, e: Expr) -> tuple[list[Value], dict[str, Value], bool]:
 def dispatch(f: Frame, callee: Value, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
     kind = callee[0]
     machine = f.machine
+    if kind == "sym":
+        if callee == REDUCED:
+            return REDUCED
+        return hinted_call(f, e[2][2], e) if e[2][0] == "name" else UNKNOWN
     if kind == "func":
         return project(f, callee[1], callee[2], args, keywords, e, callee[1].name)
     if kind == "class":
@@ -184,8 +190,6 @@ def dispatch(f: Frame, callee: Value, args: list[Value], keywords: dict[str, Val
         if then_items or other_items:
             f.items.append(("if", callee[2], then_items, other_items, e[1], e[1]))
         return op("sel", callee[2], then, other)
-    if callee == REDUCED:
-        return REDUCED
     if kind == "batch":
         return ranks_batches.called(f, callee, e) or UNKNOWN
     if e[2][0] == "name":

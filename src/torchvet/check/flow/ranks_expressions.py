@@ -32,18 +32,17 @@ MOST_ITEMS = 12
 
 
 def evaluate(f: Frame, e: Expr) -> Value:
-    make = KINDS.get(e[0])
-    return make(f, e) if make else others(f, e)
+    return KINDS[e[0]](f, e)  # type: ignore[no-any-return]
 
 
 def others(f: Frame, e: Expr) -> Value:
     for x in children(e):
-        evaluate(f, x)
+        KINDS[x[0]](f, x)
     return UNKNOWN
 
 
 def of_const(f: Frame, e: Expr) -> Value:
-    return const(e[2])
+    return ("const", e[2])  # constants of a source are hashable
 
 
 def of_name(f: Frame, e: Expr) -> Value:
@@ -59,15 +58,19 @@ def of_name(f: Frame, e: Expr) -> Value:
 
 
 def of_attr(f: Frame, e: Expr) -> Value:
-    whole = dotted(e)
-    if whole is not None:
-        at: Frame | None = f
-        while at is not None:
+    at: Frame | None = f
+    whole: str | None = ""
+    while at is not None:
+        if at.dotted:
+            whole = whole or dotted(e)
+            if whole is None:
+                break
             v = at.env.get(whole)
             if v is not None:
                 return v
-            at = at.outer
-    return attribute(f, evaluate(f, e[2]), e[3], e)
+        at = at.outer
+    base = e[2]
+    return attribute(f, KINDS[base[0]](f, base), e[3], e)
 
 
 def attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
@@ -122,13 +125,14 @@ def by_name(f: Frame, base: Value, name: str, e: Expr) -> Value:
     known = rank_attribute(f, name, e)
     if known is not None:
         return known
-    if base[0] == "sym" and base[1] is not None:
-        assigned = f.machine.assigned_anywhere(f, name)
-        if assigned is not None:
-            return assigned
-    hinted = hint(f, name, e)
-    if hinted is not None:
-        return hinted
+    if knowledge.identifier(name) is not None:
+        if base[0] == "sym" and base[1] is not None:
+            assigned = f.machine.assigned_anywhere(f, name)
+            if assigned is not None:
+                return assigned
+        hinted = hint(f, name, e)
+        if hinted is not None:
+            return hinted
     if base[0] == "sym":
         return ("bound", base if base[1] is not None else UNKNOWN, name)
     return ("bound", base, name) if is_local(base) or not varies(base) else UNKNOWN
@@ -136,16 +140,28 @@ def by_name(f: Frame, base: Value, name: str, e: Expr) -> Value:
 
 def rank_attribute(f: Frame, name: str, e: Expr) -> Value | None:
     """`accelerator.is_main_process`, `trainer.is_global_zero`: names that only the tables' rank predicates carry."""
-    rows = knowledge.methods(name)
+    known = _predicates.get(name)
+    if known is None:
+        known = _predicates[name] = is_predicate(name)
+    if not known:
+        return None
     if (e[0] == "attr" and "control" in str(e[2][-1]).lower()) or (
         e[0] == "call" and "control" in (dotted(e[2]) or "").lower()
     ):
         return None  # the trainer's control flags are the same on every rank
-    if "_" not in name or not rows or any(r.kind != "rank_predicate" for r in rows):
-        return None
-    if all(r.name.rpartition(".")[0].rpartition(".")[2][:1].islower() for r in rows):
-        return None  # functions of modules: a call, not an attribute
     return predicate(f, name, e, True)
+
+
+_predicates: dict[str, bool] = {}
+
+
+def is_predicate(name: str) -> bool:
+    """Whether only methods and attributes of the tables that are rank predicates have this name."""
+    rows = knowledge.methods(name)
+    if "_" not in name or not rows or any(r.kind != "rank_predicate" for r in rows):
+        return False
+    # functions of modules: a call, not an attribute
+    return not all(r.name.rpartition(".")[0].rpartition(".")[2][:1].islower() for r in rows)
 
 
 def hint(f: Frame, name: str, e: Expr) -> Value | None:
@@ -320,7 +336,7 @@ def of_bool(f: Frame, e: Expr) -> Value:
 
 
 def of_cmp(f: Frame, e: Expr) -> Value:
-    operands = [evaluate(f, x) for x in e[3]]
+    operands = [KINDS[x[0]](f, x) for x in e[3]]
     if len(e[2]) == 1:
         note_comparison(f, e, operands)
         return combined(f, e[2][0], operands[0], operands[1], e)
@@ -350,7 +366,7 @@ def of_ifexp(f: Frame, e: Expr) -> Value:
 
 
 def of_list(f: Frame, e: Expr) -> Value:
-    values = [evaluate(f, x) for x in e[2]]
+    values = [KINDS[x[0]](f, x) for x in e[2]]
     if len(values) > MOST_ITEMS or any(x[0] == "star" for x in e[2]):
         return UNKNOWN
     return ("tuple" if e[0] == "tuple" else "list", tuple(values))
@@ -421,6 +437,6 @@ KINDS: dict[str, Any] = {
     of_bool,
     "cmp": of_cmp, "ifexp": of_ifexp, "tuple": of_list, "list": of_list, "set": of_list, "dict": of_dict,
     "lambda": of_lambda, "comp": of_comp, "walrus": of_walrus, "await": of_await, "yield": of_yield,
-    "yieldfrom": of_yield, "call": of_call,
+    "yieldfrom": of_yield, "call": of_call, "star": others, "slice": others, "fstr": others, "big": others,
 }  # fmt: skip
 __all__ = ["attribute", "axis_of", "evaluate", "hint", "predicate"]

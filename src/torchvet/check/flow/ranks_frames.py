@@ -33,10 +33,8 @@ class Frame:
     a nested function was defined."""
 
     __slots__ = (
-        "breaks", "decided", "declared", "dots", "env", "function", "in_join", "items", "machine", "module", "outer",
-        "path",
-        "receiver",
-        "returns", "scope", "trace",
+        "breaks", "decided", "declared", "dots", "dotted", "env", "function", "in_join", "items", "machine", "module",
+        "outer", "path", "receiver", "returns", "scope", "trace",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, function: Function, trace: Trace, env: Env, outer: Frame | None) -> None:
@@ -54,13 +52,18 @@ class Frame:
         self.breaks: list[list[Env]] = []
         self.declared: set[str] = set()
         self.decided = 0
-        self.dots = False
+        self.dots: set[str] = set()
+        """First names of the dotted names that were put here: those that an assignment has to forget."""
+        self.dotted = False
+        """Whether `env` may hold a dotted name."""
         self.in_join = False
 
     def put(self, name: str, value: Value) -> None:
         """What a name or a dotted name holds from here on."""
         self.env[name] = value
-        self.dots = self.dots or "." in name
+        if "." in name:
+            self.dotted = True
+            self.dots.add(name.partition(".")[0])
 
     # ------------------------------------------------------------------------------------------- whole function
     def run(self, block: Block) -> None:
@@ -121,16 +124,17 @@ class Frame:
         if then is other:
             return then
         out = dict(then)
-        for name, b in other.items():
-            a = out.get(name)
+        get = then.get
+        for name, b in [x for x in other.items() if get(x[0]) is not x[1]]:
+            a = get(name)
             if a is None:
                 a = self.before(name)
                 if a is None:
                     out[name] = b
                     continue
-            if a is not b and a != b:
+            if a != b:
                 out[name] = self.joined(guard, a, b, pos, name)
-        for name in then.keys() - other.keys():
+        for name in then.keys() - other.keys() if len(out) > len(other) else ():
             b2 = self.before(name)
             if b2 is not None and b2 != out[name]:
                 out[name] = self.joined(guard, out[name], b2, pos, name)
@@ -188,10 +192,12 @@ class Frame:
     def turn(self, block: Block, target: Expr | None, element: Value, pos: int, test: Expr | None = None) -> Items:
         """One turn of a loop that stands for all of them; leaves the names as they are after the loop."""
         start = self.env
-        changed = {n for st in walk_block(block) for n in assigned(st)}
+        changed = self.machine.changed(block)
         entry = dict(start)
         for name in changed:
             entry[name] = self.sym(pos, name)
+            if "." in name:
+                self.dotted = True
         returns, decided = len(self.returns), self.decided
         items: Items = ()
         for attempt in (1, 2):
@@ -241,7 +247,8 @@ class Frame:
         test = self.machine.pure_test(self, s[2])
         if test is not None:
             # a loop that turns as often as the rank wants leaves what it changes different on every rank
-            for name in {n for st in walk_block(s[3]) for n in assigned(st)}:
+            for name in self.machine.changed(s[3]):
+                self.dotted = self.dotted or "." in name
                 self.env[name] = op("sel", test, self.sym(s[1], (name, 1)), self.sym(s[1], (name, 2)))
         endless = s[2][0] == "const" and bool(s[2][2])
         return not endless or any(st[0] == "break" for st in walk_block(s[3]))
@@ -423,12 +430,13 @@ class Frame:
                 kept = tuple([(k, v) for k, v in held[1] if k != index[1]])
                 self.env[holder] = ("dict", (*kept, (index[1], value)))
             elif holder and varies(value):
+                self.dotted = self.dotted or "." in holder
                 self.env[holder] = ("list", (value,)) if held is None or held[0] != "list" else held
         elif kind == "star":
             self.assign(t[2], UNKNOWN, pos)
 
     def forget(self, name: str) -> None:
-        if not self.dots:
+        if not self.dots or name.partition(".")[0] not in self.dots:
             return
         prefix = name + "."
         for key in [k for k in self.env if k.startswith(prefix)]:
@@ -436,8 +444,8 @@ class Frame:
 
     def called_elsewhere(self) -> None:
         """A project function ran: constants held in fields may have been changed by it."""
-        for key, v in list(self.env.items()):
-            if "." in key and v[0] == "const":
+        if self.dotted:
+            for key in [k for k, v in self.env.items() if v[0] == "const" and "." in k]:
                 del self.env[key]
 
 

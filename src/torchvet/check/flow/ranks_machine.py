@@ -12,7 +12,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import Function, Module, walk_block
 from . import ranks_contexts, ranks_expressions
-from .ranks_frames import Frame
+from .ranks_frames import Frame, assigned
 from .ranks_names import DEEPEST, Names
 from .ranks_values import NONE, REDUCED, UNKNOWN, carries, const, depends_on_rank, leader_test, op, varies
 from .traces import Trace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...knowledge import Row
-    from ..program.model import Expr
+    from ..program.model import Block, Expr
     from ..program.program import Program
     from .ranks_suspects import Suspects
     from .ranks_values import Value
@@ -57,9 +57,17 @@ class Machine(Names):
         self._closure_of: dict[Any, Value] = {}
         self._finished: dict[int, Frame] = {}
         self._wrappers: dict[int, Value | None] = {}
+        self._changed: dict[int, frozenset[str]] = {}
 
     def machine(self) -> Machine:
         return self
+
+    def changed(self, block: Block) -> frozenset[str]:
+        """The names and dotted names that a block rebinds."""
+        found = self._changed.get(id(block))
+        if found is None:
+            found = self._changed[id(block)] = frozenset([n for s in walk_block(block) for n in assigned(s)])
+        return found
 
     def pure_test(self, f: Frame, e: Expr) -> Value | None:
         """The test of a loop when it depends on the rank."""
@@ -303,23 +311,20 @@ class Machine(Names):
         """{parameter: value} for a call; what is not interesting is the parameter's own unknown."""
         params = function.params
         out: dict[str, Value] = {}
-        positional = [p for p in params if p[1] == "pos"]
-        given = list(args)
+        positional = [p[0] for p in params if p[1] == "pos"]
         if receiver is not None and function.is_method and positional:
-            positional = positional[1:]
-        names = set()
-        for p, v in zip(positional, given):
-            out[p[0]] = v
-        rest = tuple(given[len(positional) :])
+            del positional[0]
+        for name, v in zip(positional, args):
+            out[name] = v
+        rest = tuple(args[len(positional) :])
         extra = {}
-        for p in params:
-            if p[1] in ("pos", "kw"):
-                names.add(p[0])
-        for k, v in keywords.items():
-            if k in names:
-                out[k] = v
-            else:
-                extra[k] = v
+        if keywords:
+            names = {p[0] for p in params if p[1] == "pos" or p[1] == "kw"}
+            for k, v in keywords.items():
+                if k in names:
+                    out[k] = v
+                else:
+                    extra[k] = v
         skip = params[0][0] if receiver is not None and function.is_method and params else None
         for p in params:
             name = p[0]

@@ -12,6 +12,7 @@ from re import compile
 
 from ... import knowledge
 from ..program.model import Class, Function, Module, walk_block
+from ..program.names import entities_of
 from . import ranks_expressions, ranks_models
 from .ranks_flags import Flags
 from .ranks_frames import Frame
@@ -62,6 +63,8 @@ class Names:
         self._near_size = 0
         self._attributes: dict[int, list[tuple[str, Expr, Expr]]] = {}
         self._hosts: dict[str, frozenset[str]] = {}
+        self._denoted: dict[tuple[int, bool], Value | None] = {}
+        self._dataclass_fields: dict[int, list[str]] = {}
 
     # --------------------------------------------------------------------------- names, fields, what callers pass
     def origin(self, f: Frame, e: Expr, name: str) -> Any:
@@ -71,11 +74,18 @@ class Names:
         """What an expression stands for outside of any flow; what tells nothing about ranks only when `whole`."""
         if not whole and self.from_barren(e, scope):
             return None
-        for x in self.program.entities(e, scope):
+        for x in entities_of(e, scope):
             v = self.converted(x)
             if v is not None:
                 return v
         return None
+
+    def denoted_callee(self, func: Expr, scope: Scope, whole: bool) -> Value | None:
+        """`denoted` for what is called somewhere in the code: asked once for each place."""
+        key = (id(func), whole)
+        if key not in self._denoted:
+            self._denoted[key] = self.denoted(func, scope, whole)
+        return self._denoted[key]
 
     def from_barren(self, e: Expr, scope: Scope) -> bool:
         """Whether a name, or the one at the start of a dotted one, comes from where it tells nothing about ranks."""
@@ -414,7 +424,9 @@ class Names:
             known = self._assigned[id(cls)] = {}
             for method in cls.methods.values():
                 if method.params:
-                    pattern = compile(r"\b" + method.params[0][0] + r"\.(\w+)(?:\s*:[^=\n]+)?\s*(?:=(?!=)|,)")
+                    me = method.params[0][0]
+                    # plain characters first: `re` looks for them quickly
+                    pattern = compile(rf"{me}\.(?<=\b{me}\.)(\w+)(?:\s*:[^=\n]+)?\s*(?:=(?!=)|,)")
                     for name in set(pattern.findall(self.suspects.text_of(method))):
                         known.setdefault(name, []).append(method)
         return known
@@ -475,7 +487,9 @@ class Names:
         """The row of a method of an object of unknown class: its name is one framework's own, and that framework is
         in use
         here; or the object is called what the framework calls it."""
-        rows = [r for r in knowledge.methods(name) if is_class_member(r.name)]
+        rows = _member_rows.get(name)
+        if rows is None:
+            rows = _member_rows[name] = [r for r in knowledge.methods(name) if is_class_member(r.name)]
         if not rows:
             return None
         receiver = e[2][2] if e[2][0] == "attr" else None
@@ -550,9 +564,11 @@ class Names:
         return kind == "op" and v[1] == "sel" and (self.interesting(v[3]) or self.interesting(v[4]))
 
     def dataclass_fields(self, cls: Class) -> list[str]:
-        out: list[str] = []
-        for c in (*reversed(self.program.bases(cls)[0]), cls):
-            out += [s[2][2] for s in c.block if s[0] == "ann" and s[2][0] == "name" and s[2][2] not in out]
+        out = self._dataclass_fields.get(id(cls))
+        if out is None:
+            out = self._dataclass_fields[id(cls)] = []
+            for c in (*reversed(self.program.bases(cls)[0]), cls):
+                out += [s[2][2] for s in c.block if s[0] == "ann" and s[2][0] == "name" and s[2][2] not in out]
         return out
 
 
@@ -562,6 +578,7 @@ class PureFrame(Frame):
     __slots__ = ()
 
 
+_member_rows: dict[str, list[Row]] = {}
 OWN_NAMES = frozenset(("full_tensor",))
 FAMILY_WORDS = (
     ("accelerate", "ccelerat"), ("lightning", "ightning"), ("deepspeed", "deepspeed"), ("dtensor", "torch"),

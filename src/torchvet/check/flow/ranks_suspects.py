@@ -382,8 +382,7 @@ class Suspects:
 
     # ----------------------------------------------------------------------------------------------- questions
     def text_of(self, f: Function) -> str:
-        lines = self.program.lines(f.module.path)
-        return "\n".join(lines[f.first_line - 1 : f.end_line])
+        return self.program.text_of(f).removesuffix("\n")
 
     def matters(self, f: Function) -> bool:
         """Whether following a call of this function can tell anything about ranks."""

@@ -120,9 +120,15 @@ def op(name: str, *args: Value) -> Value:
 
 
 COMPOSED = frozenset(("tuple", "list", "dict", "inst", "bound", "leader", "wrapped"))
+INNER = COMPOSED | {"op"}
 
 
 def limited(v: Value) -> Value:
+    if len(v) < LARGEST:
+        for x in v[2:]:
+            if x[0] in INNER:
+                return v if size(v, LARGEST) <= LARGEST else UNKNOWN
+        return v
     return v if size(v, LARGEST) <= LARGEST else UNKNOWN
 
 
@@ -185,9 +191,9 @@ def varies(v: Value) -> bool:
         kind = x[0]
         if kind == "op":
             stack += x[2:]
-        elif kind in ("rank", "local"):
+        elif kind == "rank" or kind == "local":
             return True
-        elif kind in ("list", "tuple"):
+        elif kind == "list" or kind == "tuple":
             stack += x[1]
     return False
 
@@ -205,11 +211,25 @@ def carries(v: Value | None) -> bool:
 
 
 def depends_on_rank(v: Value) -> bool:
-    return any(x[0] == "rank" for x in leaves(v))
+    return v[0] in DECIDING and has_leaf(v, "rank")
 
 
 def is_local(v: Value) -> bool:
-    return any(x[0] == "local" for x in leaves(v))
+    return v[0] in DECIDING and has_leaf(v, "local")
+
+
+def has_leaf(v: Value, wanted: str) -> bool:
+    stack = [v]
+    while stack:
+        x = stack.pop()
+        kind = x[0]
+        if kind == "op":
+            stack += x[2:]
+        elif kind == wanted:
+            return True
+        elif kind == "list" or kind == "tuple":
+            stack += x[1]
+    return False
 
 
 def derived_local(v: Value, origin: Any, why: str) -> Value:

@@ -95,8 +95,8 @@ class Function:
     """A function, method or nested function of the project. Two are the same when module and position are."""
 
     __slots__ = (
-        "_body", "decorators", "end_line", "first_line", "flags", "module", "name", "owner", "params", "parent", "pos",
-        "qualname", "returns", "words",
+        "_body", "_decorator_names", "decorators", "end_line", "first_line", "flags", "is_method", "module", "name",
+        "owner", "params", "parent", "pos", "qualname", "returns", "words",
     )  # fmt: skip
 
     def __init__(self, module: Module, pos: int, row: Any, owner: Class | None, parent: Function | None) -> None:
@@ -116,6 +116,11 @@ class Function:
         self.owner = owner
         self.parent = parent
         self.qualname: str = f"{prefix_of(owner, parent)}{self.name}"
+        self.is_method = owner is not None and not (
+            self.decorators and any(d[0] == "name" and d[2] == "staticmethod" for d in self.decorators)
+        )
+        """Takes its instance (or class) as first parameter."""
+        self._decorator_names: list[str] | None = None
 
     @property
     def line(self) -> int:
@@ -128,19 +133,16 @@ class Function:
             self.module.program.lower_if(self, "yield")
         return bool(self.flags & GENERATOR)
 
-    @property
-    def is_method(self) -> bool:
-        """Takes its instance (or class) as first parameter."""
-        return self.owner is not None and not any(d[0] == "name" and d[2] == "staticmethod" for d in self.decorators)
-
     def decorator_names(self) -> list[str]:
         """The last name of each decorator: `@torch.no_grad()` gives "no_grad"."""
-        out = []
-        for d in self.decorators:
-            if d[0] == "call":
-                d = d[2]
-            if d[0] in ("name", "attr"):
-                out.append(d[-1])
+        out = self._decorator_names
+        if out is None:
+            out = self._decorator_names = []
+            for d in self.decorators:
+                if d[0] == "call":
+                    d = d[2]
+                if d[0] in ("name", "attr"):
+                    out.append(d[-1])
         return out
 
     def __repr__(self) -> str:
@@ -271,14 +273,22 @@ class Module:
         return f"<module {self.path}>"
 
 
-def definitions(block: Block) -> Iterator[tuple[str, int, Any]]:
+COMPOUND = frozenset(("if", "while", "for", "with", "try", "match"))
+"""Statements with blocks inside."""
+
+
+def definitions(block: Block) -> list[tuple[str, int, Any]]:
     """("def"|"class", pos, row) of a block, also under `if`, `try` and `with`, not inside functions or classes."""
+    out: list[Any] = []
     for s in block:
-        if s[0] in ("def", "class"):
-            yield s
-        else:
+        kind = s[0]
+        if kind == "def" or kind == "class":
+            out.append(s)
+        elif kind in COMPOUND:
             for sub in blocks_of(s):
-                yield from definitions(sub)
+                if sub:
+                    out += definitions(sub)
+    return out
 
 
 def blocks_of(s: Stmt) -> tuple[Block, ...]:
@@ -387,12 +397,21 @@ def collect_expr(e: Expr, out: list[Expr]) -> None:
             stack.extend(children(e)[::-1])
 
 
-def walk_block(block: Block) -> Iterator[Stmt]:
+def walk_block(block: Block) -> list[Stmt]:
     """Every statement of a block and of the blocks inside it, in order; definitions are given, not entered."""
+    out: list[Stmt] = []
+    collect_block(block, out)
+    return out
+
+
+def collect_block(block: Block, out: list[Stmt]) -> None:
+    """`walk_block` into a list."""
     for s in block:
-        yield s
-        for sub in blocks_of(s):
-            yield from walk_block(sub)
+        out.append(s)
+        if s[0] in COMPOUND:
+            for sub in blocks_of(s):
+                if sub:
+                    collect_block(sub, out)
 
 
 def calls_in(block: Block) -> Iterator[Expr]:

@@ -70,10 +70,11 @@ class Scope:
                 for p in f.params:
                     out.setdefault(p[0], []).append(("param", p))
             body = self.program.body(f)
-            for s in walk_block(body):
-                if s[0] in ("global", "nonlocal"):
+            statements = walk_block(body)
+            for s in statements:
+                if s[0] == "global" or s[0] == "nonlocal":
                     self.declared.update(s[2])
-            for s in walk_block(body):
+            for s in statements:
                 self._bind(s, out)
             for name in self.declared:
                 out.pop(name, None)

@@ -510,10 +510,9 @@ class Program:
         return self._bases[key]
 
     def method(self, cls: Class, name: str) -> Function | None:
-        for c in (cls, *self.bases(cls)[0]):
-            if name in c.methods:
-                return c.methods[name]
-        return None
+        if name in cls.methods:
+            return cls.methods[name]
+        return next((c.methods[name] for c in self.bases(cls)[0] if name in c.methods), None)
 
     def subclasses(self, cls: Class, method: str) -> list[Class]:
         """Direct and indirect subclasses among the admitted modules that define a method. The bases of a class are
