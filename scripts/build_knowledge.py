@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "torchvet" / "knowledge"
-NOT_APIS = {"aliases", "graphs", "loaders", "files", "tensors", "processes", "kinds"}
+NOT_APIS = {"aliases", "graphs", "loaders", "files", "tensors", "processes", "kinds", "deployment"}
 FIELDS = {
     "name", "kind", "family", "blocking", "group_arg", "group_pos", "result", "when", "aliases", "since", "until",
     "deprecated", "inferred", "notes", "source",
@@ -142,6 +142,7 @@ def modules() -> dict[str, str]:
         kinds.setdefault(row[0], []).append(name)
     graphs = {k: frozen(v) if isinstance(v, list) else v for k, v in read("graphs").items()}
     loaders = {k: frozen(v) if isinstance(v, list) else v for k, v in read("loaders").items()}
+    deployment = {k: frozen(v) if isinstance(v, list) else v for k, v in read("deployment").items()}
     described = read("kinds")
     words, patterns = identifiers(rows, notes)
     out = {
@@ -158,6 +159,8 @@ def modules() -> dict[str, str]:
         "_tensors.py": HEAD.format(about="Shapes that follow from content.") + f"TABLES = {literal(read('tensors'))}\n",
         "_processes.py": HEAD.format(about="Processes that ranks start, and work that takes long.")
         + f"TABLES = {literal(read('processes'))}\n",
+        "_deployment.py": HEAD.format(about="Files that start containers and jobs.")
+        + f"TABLES = {literal(deployment)}\n",
         "_files.py": HEAD.format(about="Files that ranks share.") + f"TABLES = {literal(read('files'))}\n",
     }
     return out

@@ -5,57 +5,31 @@ from __future__ import annotations
 import pytest
 from test_settings_values import settings_of
 
-from torchvet.check.flow.settings_deployment import UNLIMITED, amount, in_compose, in_manifest, in_shell
-from torchvet.check.flow.settings_yaml import documents
+from torchvet.check.flow.settings_deployment import UNLIMITED, Deployment
+from torchvet.check.program.program import Program
 
 GIB = 1 << 30
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("8g", 8 * GIB),
-        ("1.5Gi", 3 * GIB // 2),
-        ("512mb", GIB // 2),
-        (67108864, 1 << 26),
-        ("16", 16),
-        ("$X", None),
-        (None, None),
-    ],
-)
-def test_amount(value, expected):
-    assert amount(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("docker run --gpus all --shm-size=2g img", [(1, 2 * GIB)]),
-        ("docker run \\\n  --shm-size 1g \\\n  img\n", [(2, GIB)]),
-        ("docker run --ipc=host img", [(1, UNLIMITED)]),
-        ("# docker run --shm-size=2g img", []),
-        ("docker build --shm-size=2g .", []),
-        ('docker run --shm-size="$SHM" img', []),
-    ],
-)
-def test_shell(text, expected):
-    assert [(pos >> 44, size) for pos, size in in_shell(text)] == expected
-
-
-def test_compose():
-    text = (
-        "services:\n  a:\n    shm_size: 2gb\n    build:\n      shm_size: 1gb\n  b:\n    ipc: host\n  c:\n    image: x\n"
-    )
-    assert [(p >> 44, s) for p, s in in_compose(documents(text)[0])] == [(3, 2 * GIB), (7, UNLIMITED)]
-
-
+COMPOSE = """\
+services:
+  a:
+    shm_size: 2gb
+    build:
+      shm_size: 1gb
+  b:
+    image: x
+    ipc: host
+  c:
+    image: x
+"""
 POD = """\
+apiVersion: batch/v1
 kind: Job
 spec:
   template:
     spec:
       containers:
         - name: train
+          image: x
           volumeMounts:
             - name: shm
               mountPath: {path}
@@ -64,18 +38,28 @@ spec:
           emptyDir:
             medium: Memory
 {limit}"""
+LIMIT = "            sizeLimit: 4Gi\n"
 
 
 @pytest.mark.parametrize(
-    ("path", "limit", "expected"),
+    ("name", "text", "expected"),
     [
-        ("/dev/shm", "            sizeLimit: 4Gi\n", [4 * GIB]),
-        ("/dev/shm", "", [UNLIMITED]),
-        ("/cache", "            sizeLimit: 4Gi\n", []),
+        ("a.sh", "docker run --gpus all --shm-size=2g img", [(1, 2 * GIB)]),
+        ("a.sh", "docker run \\\n  --shm-size 1g \\\n  img\n", [(2, GIB)]),
+        ("a.sh", "docker run --ipc=host img", [(1, UNLIMITED)]),
+        ("a.sh", "# docker run --shm-size=2g img", []),
+        ("a.sh", "docker build --shm-size=2g .", []),
+        ("a.sh", 'docker run --shm-size="$SHM" img', []),
+        ("compose.yaml", COMPOSE, [(3, 2 * GIB), (8, UNLIMITED)]),
+        ("a.yaml", POD.format(path="/dev/shm", limit=LIMIT), [(16, 4 * GIB)]),
+        ("a.yaml", POD.format(path="/dev/shm", limit=""), [(14, UNLIMITED)]),
+        ("a.yaml", POD.format(path="/cache", limit=LIMIT), []),
     ],
 )
-def test_manifest(path, limit, expected):
-    assert [s for _, s in in_manifest(documents(POD.format(path=path, limit=limit))[0])] == expected
+def test_limits_of_a_file(name, text, expected):
+    program = Program("/nowhere", [], lambda path: text)
+    assert [(x.pos >> 44, x.size) for x in Deployment(program).read(name)] == expected
+    assert name in program.consulted
 
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader, Dataset, TensorDataset\nfrom torchvision import datasets, transforms\n"

@@ -114,6 +114,7 @@ def test_hot_path_imports_nothing_expensive(path):
 @pytest.mark.parametrize("path", [p for p in MODULES if dotted(p).split(".")[0] in HOT], ids=dotted)
 def test_hot_path_uses_the_standard_library_only(path):
     known = set(sys.stdlib_module_names) | {"torchvet", "tomli", "tomllib", "__future__"}
+    known |= {"yaml"} if path.name == "yaml_tree.py" else set()
     for line, module, _ in imports(path):
         assert module.partition(".")[0] in known, f"{path.name}:{line}: {module}"
 

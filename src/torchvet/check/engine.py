@@ -365,7 +365,7 @@ class _Check:
             except OSError as e:
                 findings.append(tool_finding("unreadable-file", "TV004", WARNING, Span(path, 1), unreadable(e)))
                 continue
-            if other_words.admit(data, kind):
+            if other_words.admit(data, kind, path):
                 program.others[path] = kind
                 if b"torchvet:" in data:
                     self.commented.append(path)

@@ -25,6 +25,7 @@ Files that ranks share:
     files("writes")                         a table of files.toml as dict
     tensors("ragged")                       a table of tensors.toml as dict
     processes("starts")                     a table of processes.toml as dict
+    deployment("engines")                   a list of deployment.toml as tuple, a table as dict
 
 A `Row` says `inferred` when nobody has read it in the source: such a row raises no error by itself.
 Names are canonical when they are the `name` of a row or what `canonical` gives; every table here uses canonical names.
@@ -246,3 +247,10 @@ def processes(table: str) -> dict[str, Any]:
     from ._processes import TABLES
 
     return TABLES[table]  # type: ignore[return-value]
+
+
+def deployment(table: str) -> Any:
+    """A list of deployment.toml as tuple, a table as dict, a value as it is. Unknown tables raise KeyError."""
+    from ._deployment import TABLES
+
+    return TABLES[table]

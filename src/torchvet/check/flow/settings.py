@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Block, Class, Expr, Function, Module, Stmt
     from ..program.program import Program
+    from .deploy import Deploy
     from .settings_conflicts import Conflicts
     from .settings_demand import Demand, Over
     from .settings_handles import Handles
@@ -187,6 +188,8 @@ class Settings:
     def __init__(self, program: Program, options: Any = None) -> None:
         self.program = program
         self.options = options
+        self.deploy: Callable[[], Deploy] | None = None
+        """Gives the reader of deployment files, when the project has one."""
         self.origins = Origins(program)
         self.numbers = Numbers(self.origins)
         self._made: dict[str, list[Made]] | None = None

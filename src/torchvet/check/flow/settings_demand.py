@@ -20,17 +20,26 @@ if TYPE_CHECKING:
 PAGE = 4096
 
 
-class Over:
-    """A loader that needs more shared memory (`need`, bytes) than its deployment has. `batch`: bytes of one batch."""
+class Need:
+    """The shared memory that a loader takes at most (`need`, bytes). `batch`: bytes of one batch."""
 
-    __slots__ = ("batch", "loader", "need", "prefetch", "shm", "workers")
+    __slots__ = ("batch", "loader", "need", "prefetch", "workers")
 
-    def __init__(self, loader: Loader, batch: int, workers: int, prefetch: int, shm: Shm) -> None:
+    def __init__(self, loader: Loader, batch: int, workers: int, prefetch: int) -> None:
         self.loader = loader
         self.batch = batch
         self.workers = workers
         self.prefetch = prefetch
         self.need = batch * (workers * prefetch + 2)
+
+
+class Over(Need):
+    """A loader that needs more shared memory than its deployment has."""
+
+    __slots__ = ("shm",)
+
+    def __init__(self, need: Need, shm: Shm) -> None:
+        super().__init__(need.loader, need.batch, need.workers, need.prefetch)
         self.shm = shm
 
 
@@ -39,10 +48,9 @@ class Demand:
         self.settings = settings
         self.program = settings.program
 
-    def over(self, loaders: list[Loader]) -> list[Over]:
-        """Those whose batches do not fit into the largest shared memory that their deployment files set."""
+    def known(self, loaders: list[Loader]) -> list[Need]:
+        """The loaders whose demand is known."""
         out = []
-        deployment = None
         for loader in loaders:
             if loader.module.path in self.program.loaded_on_demand:
                 continue
@@ -52,18 +60,24 @@ class Demand:
                 continue
             prefetch = self.one(loader.values("prefetch_factor")) if loader.given("prefetch_factor") else 2
             item = self.item_bytes(loader) if prefetch else None
-            if not item or not prefetch:
-                continue
-            size = -(-item * batch // PAGE) * PAGE
+            if item and prefetch:
+                out.append(Need(loader, -(-item * batch // PAGE) * PAGE, workers, prefetch))
+        return out
+
+    def over(self, loaders: list[Loader]) -> list[Over]:
+        """Those whose batches do not fit into the largest shared memory that their deployment files set."""
+        out = []
+        deployment = None
+        for need in self.known(loaders):
             if deployment is None:
                 from .settings_deployment import Deployment
 
-                deployment = Deployment(self.program)
-            found = deployment.of(loader.module.path)
+                deployment = Deployment(self.program, self.settings.deploy)
+            found = deployment.of(need.loader.module.path)
             if found:
                 largest = max(found, key=lambda x: x.size)
-                if size * (workers * prefetch + 2) > largest.size:
-                    out.append(Over(loader, size, workers, prefetch, largest))
+                if need.need > largest.size:
+                    out.append(Over(need, largest))
         return out
 
     def one(self, values: list[Value]) -> int | None:

@@ -136,7 +136,8 @@ class Project:
         if "settings" not in self._flows:
             from ..flow.settings import Settings
 
-            self._flows["settings"] = Settings(self.program, self.options)
+            settings = self._flows["settings"] = Settings(self.program, self.options)
+            settings.deploy = lambda: self.deploy
         return self._flows["settings"]  # type: ignore[return-value]
 
     @property
@@ -166,7 +167,8 @@ class Project:
     @property
     def deploy(self) -> Deploy:
         if "deploy" not in self._flows:
-            from ..flow.deploy import Deploy
+            from ..flow.deploy import Deploy, Loaders
 
-            self._flows["deploy"] = Deploy(self.program, self.options)
+            loaders = Loaders(lambda: self.settings if self.program.modules and self.names(LOADING) else None)
+            self._flows["deploy"] = Deploy(self.program, self.options, loaders)
         return self._flows["deploy"]  # type: ignore[return-value]

@@ -4,17 +4,41 @@ from __future__ import annotations
 
 from .walk import NATIVE
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Pattern
+
 RUNTIMES = (b"cuda", b"hip", b"cublas", b"cudnn", b"cusparse", b"cusolver", b"cufft", b"curand", b"nccl", b"rccl")
 """Beginnings of the names of what allocates on a GPU or launches on it."""
 
 LAUNCHES = (
-    b"shm", b"nvidia", b"gpu", b"GPU", b"torch", b"docker", b"podman", b"nerdctl", b"srun", b"NCCL", b"mpirun",
-    b"accelerate", b"deepspeed",
+    b"shm", b"--gpus", b"--nv", b"nvidia", b"gpu", b"torchrun", b"torch.distributed", b"accelerate launch",
+    b"deepspeed", b"srun", b"mpirun", b"horovodrun", b"ft_launcher", b"composer", b"NCCL_", b"CUDA_LAUNCH_BLOCKING",
+    b"TORCH_DISTRIBUTED_DEBUG", b"MASTER_ADDR", b"PYTORCH_NO_CUDA", b"podman", b"nerdctl", b"TORCH_FR_", b"TORCH_NCCL_",
 )  # fmt: skip
-"""What a file holds that starts a container or a training job."""
+"""What a file holds that starts a training or a container with a GPU."""
+
+FORMS = (
+    rb"^[ \t-]*(?:services|apiVersion|jobs|steps|runArgs|script|before_script|containers|containerDefinitions|"
+    rb"ContainerDefinitions|containerProperties|ContainerProperties|containerOverrides|commands?|run|setup|searcher|"
+    rb"shm_size|entrypoint|cmds|\$schema)[\"']?\s*:"
+)
+"""Keys of YAML files that start something, at the beginning of a line: the others of a repository are settings."""
+_forms: list[Pattern[bytes]] = []
 
 
-def admit(data: bytes, kind: str) -> bool:
+def admit(data: bytes, kind: str, path: str = "") -> bool:
     """Whether a file of `kind` (walk.NATIVE or walk.DEPLOYMENT) with these bytes can hold a subject of some rule."""
     words = RUNTIMES if kind == NATIVE else LAUNCHES
-    return any(word in data for word in words)
+    if not any(word in data for word in words):
+        return False
+    return not path.endswith((".yaml", ".yml")) or has_form(data)
+
+
+def has_form(data: bytes) -> bool:
+    """Whether YAML has a key by which something is started."""
+    if not _forms:
+        from re import MULTILINE, compile
+
+        _forms.append(compile(FORMS, MULTILINE))
+    return _forms[0].search(data) is not None

@@ -27,8 +27,8 @@ KINDS = {
     "py": PYTHON, "ipynb": NOTEBOOK,
     **dict.fromkeys(("cu", "cuh", "cpp", "cc", "cxx", "c", "h", "hh", "hpp", "hxx", "hip"), NATIVE),
     **dict.fromkeys(
-        ("yaml", "yml", "sh", "bash", "sbatch", "slurm", "mk", "Dockerfile", "dockerfile", "Containerfile", "Makefile",
-         "makefile", "GNUmakefile"), DEPLOYMENT,
+        ("yaml", "yml", "tpl", "sh", "bash", "sbatch", "slurm", "slrm", "mk", "Dockerfile", "dockerfile",
+         "Containerfile", "Makefile", "makefile", "GNUmakefile"), DEPLOYMENT,
     ),
 }  # fmt: skip
 """Kind of file by the last part of its name (a name without a dot is its own last part)."""
@@ -36,6 +36,8 @@ NAMED = {"devcontainer.json": DEPLOYMENT, ".devcontainer.json": DEPLOYMENT, ".gi
 """Kind of files that only their whole name tells."""
 DOCKERFILES = ("Dockerfile", "Containerfile")
 """Beginnings of names such as Dockerfile.gpu."""
+DEFINITIONS = ("taskdef", "task-def", "task_def", "jobdef", "job-def", "job_def", "ecs", "batch-")
+"""Parts of the names of JSON files that define tasks or jobs of a service; other JSON files are data."""
 
 TOO_LARGE = {PYTHON: 2 << 20, NOTEBOOK: 64 << 20, NATIVE: 2 << 20, DEPLOYMENT: 1 << 20}
 """Bytes from which on a file is taken for generated: parsing takes 300 times its size of memory. A notebook holds
@@ -245,7 +247,7 @@ class _Walker:
             for entry in entries:
                 name = entry.name
                 kind = kinds.get(name.rpartition(".")[2]) or named.get(name)
-                if kind is None and name.startswith(DOCKERFILES):
+                if kind is None and (name.startswith(DOCKERFILES) or (name[-5:] == ".json" and _definition(name))):
                     kind = DEPLOYMENT
                 if kind is not None:
                     wanted.append((entry, name, kind))
@@ -369,7 +371,14 @@ def _posix(path: str) -> str:
 def kind_of(name: str) -> str | None:
     """The kind of a file by its name (without folder), or None."""
     kind = KINDS.get(name.rpartition(".")[2]) or NAMED.get(name)
-    return DEPLOYMENT if kind is None and name.startswith(DOCKERFILES) else kind
+    if kind is None and (name.startswith(DOCKERFILES) or (name[-5:] == ".json" and _definition(name))):
+        return DEPLOYMENT
+    return kind
+
+
+def _definition(name: str) -> bool:
+    name = name.lower()
+    return any(part in name for part in DEFINITIONS)
 
 
 def _kind_by_first_line(path: str) -> str | None:

@@ -1,0 +1,259 @@
+"""Environment variables that training sees: leftovers of a search for a fault, loopback names on several nodes.
+
+Only settings that reach a training count: exported ones of a script that starts one, those of a training container, of
+the last stage of an image. NVIDIA NCCL 2.30, "Environment Variables"; torch/distributed/run.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ... import knowledge
+from .deploy_containers import program, script_of
+from .deploy_launch import ENGINE, IMAGE, LAUNCHER, MPI, PYTHON, STEP
+from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, Container, Env, Job, known
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .deploy import Deploy
+    from .deploy_launch import Launch
+    from .deploy_model import File
+
+OFF = ("", "0", "false", "no", "off", "warn", "version", "error", "none", "info_off")
+LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d+){1,3}|::1|0\.0\.0\.0)(?::\d+)?$")
+DUMPS_KEPT = ("/dev/shm",)
+
+
+class Set:
+    """A setting: `name`, `value`, `pos`; `nodes` of the training that sees it (0: not known)."""
+
+    __slots__ = ("container", "effect", "file", "module", "name", "nodes", "pos", "severity", "value")
+
+    def __init__(self, file: File, name: str, value: str, pos: int, severity: str, effect: str, nodes: int = 0) -> None:
+        self.file = file
+        self.module = file.module
+        self.name = name
+        self.value = value
+        self.pos = pos
+        self.severity = severity
+        self.effect = effect
+        self.nodes = nodes
+        self.container: Container | None = None
+
+
+class Seen:
+    """Settings that one training sees. `purpose` of what sees them; `nodes`; `options`: (name, value, position) of
+    launcher options with an address."""
+
+    __slots__ = ("container", "env", "file", "job", "nodes", "purpose")
+
+    def __init__(
+        self, file: File, job: Job, env: list[Env], purpose: str, nodes: int | None, c: Container | None
+    ) -> None:
+        self.file = file
+        self.job = job
+        self.env = env
+        self.purpose = purpose
+        self.nodes = nodes or 0
+        self.container = c
+
+
+class Environment:
+    def __init__(self, deploy: Deploy) -> None:
+        self.deploy = deploy
+
+    def seen(self) -> Iterator[Seen]:
+        for job in self.deploy.jobs():
+            if job.env:
+                purpose = self.purpose(job)
+                if purpose:
+                    yield Seen(job.file, job, job.env, purpose, job.nodes, None)
+            for launch in job.launches:
+                for x in launch.all():
+                    env = [*given(job, x), *passed(job, x)]
+                    if env and x.kind != ENGINE:
+                        found = {program(y) for y in x.all() if y.kind not in (ENGINE, IMAGE, STEP, MPI)}
+                        if TRAINS in found:
+                            yield Seen(job.file, job, env, TRAINS, job.nodes, None)
+            for c in job.containers:
+                if c.env:
+                    purpose = TRAINS if c.trains and c.purpose not in (SERVES, TESTS, NEITHER) else c.purpose
+                    if purpose == "unsaid" and c.gpus is None:
+                        continue
+                    yield Seen(c.file, job, c.env, purpose, c.nodes or job.nodes, c)
+
+    def purpose(self, job: Job) -> str:
+        """What the settings of a whole script or image reach."""
+        if job.platform == "dockerfile":
+            return TRAINS
+        found = set()
+        for launch in job.launches:
+            for x in launch.all():
+                if x.kind not in (ENGINE, IMAGE, STEP, MPI):
+                    found.add(program(x))
+        if TRAINS in found or any(x.kind == LAUNCHER for launch in job.launches for x in launch.all()):
+            return TRAINS
+        return next((p for p in (TESTS, SERVES) if p in found), "unsaid" if "unsaid" in found and job.headers else "")
+
+    # -------------------------------------------------------------------------------------------------- leftovers
+    def leftovers(self) -> list[Set]:
+        """Debug settings that slow a training down or fill its log."""
+        table = knowledge.deployment("debug_switches")
+        out: dict[tuple[str, int], Set] = {}
+        for s in self.seen():
+            for e in s.env:
+                effect = table.get(e.name)
+                value = e.value.strip().strip("\"'")
+                if not effect or not known(value) or value.lower() in OFF or e.given:
+                    continue
+                if effect == "log" and value.upper() not in ("INFO", "TRACE", "ABORT"):
+                    continue
+                if effect == "checks" and value.upper() != "DETAIL":
+                    continue
+                if effect in ("transport", "network", "blocking", "allocator", "pointers") and value.lower() not in (
+                    "1",
+                    "true",
+                    "yes",
+                    "on",
+                ):
+                    continue
+                severity = "warning" if s.purpose == TRAINS and not s.job.ci else "note"
+                if effect == "log" and value.upper() == "INFO":
+                    severity = "note" if s.purpose != TRAINS or s.job.ci else "warning"
+                if s.purpose in (NEITHER,):
+                    continue
+                key = (s.file.path, e.pos)
+                if key not in out or severity == "warning":
+                    out[key] = Set(s.file, e.name, value, e.pos, severity, effect, s.nodes)
+        return sorted(out.values(), key=lambda x: (x.file.path, x.pos))
+
+    # ------------------------------------------------------------------------------------------------- loopback
+    def interfaces(self) -> list[Set]:
+        """A loopback or bridge interface for a training on several nodes."""
+        names = knowledge.deployment("interface_names")
+        out: dict[tuple[str, int], Set] = {}
+        for s in self.seen():
+            if s.nodes < 2:
+                continue
+            for e in s.env:
+                value = e.value.strip().strip("\"'")
+                if e.name not in names or not known(value) or value.startswith("^") or e.given:
+                    continue
+                parts = [p.strip().lstrip("=") for p in value.split(",") if p.strip()]
+                if parts and all(p == "lo" or p.startswith(("docker", "veth", "virbr", "lo:")) for p in parts):
+                    out[s.file.path, e.pos] = Set(s.file, e.name, value, e.pos, "error", "", s.nodes)
+        return list(out.values())
+
+    def addresses(self) -> list[Set]:
+        """A loopback address where the ranks of several nodes meet."""
+        names, options = knowledge.deployment("address_names"), knowledge.deployment("address_options")
+        out: dict[tuple[str, int], Set] = {}
+        for s in self.seen():
+            if s.nodes < 2 or on_one_host(s.job):
+                continue
+            for e in s.env:
+                value = e.value.strip().strip("\"'")
+                if e.name in names and not e.given and known(value) and LOOPBACK.match(value):
+                    out[s.file.path, e.pos] = Set(s.file, e.name, value, e.pos, "error", "", s.nodes)
+        for job in self.deploy.jobs():
+            if on_one_host(job):
+                continue
+            for launch in job.launches:
+                for x in launch.all():
+                    if x.kind != LAUNCHER:
+                        continue
+                    for name, word, at in x.given:
+                        text = word.text.strip("\"'")
+                        if name not in options or not LOOPBACK.match(text) or not known(text):
+                            continue
+                        nodes = nodes_at(job, x)
+                        place = job.file.text[max(0, word.offset(0) - 40) : word.offset(0)]
+                        if nodes > 1 and not re.search(r"\$\{\w+:?[-=][\"']?$", place):
+                            pos = job.file.word(at)
+                            out[job.file.path, pos] = Set(job.file, f"--{name}", text, pos, "error", "option", nodes)
+        return list(out.values())
+
+    # ------------------------------------------------------------------------------------------------------ dumps
+    def dumps(self) -> list[Set]:
+        """Dumps of the flight recorder that go with the container."""
+        names = knowledge.deployment("dump_names")
+        out = []
+        for s in self.seen():
+            c = s.container
+            if c is None or c.platform in ("github", "dstack", "ecs"):
+                continue
+            mounts = [m.rstrip("/") for m in c.mounts if m]
+            if any(not known(m) for m in mounts) or (c.platform != "kubernetes" and not c.removed):
+                continue
+            for e in s.env:
+                value = e.value.strip().strip("\"'")
+                if e.name not in names or not value.startswith("/") or not known(value):
+                    continue
+                if not any(value == m or value.startswith(m + "/") or m == "" for m in mounts if m not in DUMPS_KEPT):
+                    found = Set(s.file, e.name, value, e.pos, "note", "", s.nodes)
+                    found.container = c
+                    out.append(found)
+        return out
+
+
+def on_one_host(job: Job) -> bool:
+    """Does a script start the launchers of several nodes itself, as tests of several nodes do on one host?"""
+    if job.platform == "slurm" or job.nodes is None:
+        return False
+    folders = job.file.path.lower().split("/")
+    if any(f in ("test", "tests", "testing") for f in folders[:-1]) or folders[-1].startswith("test_"):
+        return True
+    lines = [
+        x
+        for launch in job.launches
+        for x in launch.all()
+        if x.kind == LAUNCHER and x.value("nnodes", "num-machines") is not None
+    ]
+    names = {w.text for x in lines if (w := x.value("node-rank", "machine-rank")) is not None}
+    return len(lines) > 1 and len(names) > 1
+
+
+def given(job: Job, x: Launch) -> list[Env]:
+    """Assignments in front of a command."""
+    from .deploy_scripts import env_of
+
+    return [
+        env_of(job.file, s)
+        for s in x.env
+        if not any(e.name == s.name and e.value == s.value.text.strip("\"'") for e in job.env)
+    ]
+
+
+def passed(job: Job, x: Launch) -> list[Env]:
+    """`mpirun -x NAME=value`, `srun --export=ALL,NAME=value`, `apptainer --env NAME=value`."""
+    out = []
+    for name, value, word in x.given:
+        if (x.kind == MPI and name in ("x", "genv", "env")) or (x.kind == IMAGE and name == "env"):
+            parts = [value.text]
+        elif x.kind == STEP and name == "export":
+            parts = value.text.split(",")
+        else:
+            continue
+        for part in parts:
+            key, sign, text = part.partition("=")
+            if sign:
+                out.append(Env(key, text, job.file.word(word)))
+    return out
+
+
+def nodes_at(job: Job, x: Launch) -> int:
+    """The nodes of one launch line: its own number, else those of the job."""
+    from .deploy_scripts import number
+
+    own = number(job, x.value("nnodes", "num-machines", "num-nodes"))
+    if own is not None:
+        return own
+    containing = [c for c in job.containers if any(y is x for launch in c.launches for y in launch.all())]
+    if x.value("nnodes", "num-machines") is None and x.head not in ("accelerate", "deepspeed"):
+        return 1  # the default of torchrun
+    return (containing[0].nodes if containing else job.nodes) or 0
+
+
+__all__ = ("PYTHON", "script_of")

@@ -1,0 +1,44 @@
+"""A Compose service that trains with the default of 64 MiB of shared memory."""
+
+from __future__ import annotations
+
+from .._api import ERROR, Rule, Text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .._api import Answers, Finding
+    from ..project import Project
+
+RULE = Rule(
+    code="TV605",
+    name="compose-shm-unset",
+    severity=ERROR,
+    since="0.1",
+    summary=Text("a training service with the default 64 MiB of shared memory", "训练服务使用默认的 64 MiB 共享内存"),
+    fixable="safe",
+)
+
+
+@RULE.asking("deploy.shm.services")
+def check(project: Project, answers: Answers) -> Iterator[Finding]:
+    for found in answers:
+        yield RULE.at(
+            project,
+            found.module,
+            found.pos,
+            Text(
+                "service {what} sets no shm_size: /dev/shm has 64 MiB",
+                "服务 {what} 未设置 shm_size：/dev/shm 只有 64 MiB",
+                what=found.what,
+            ),
+            severity=found.severity,
+            help=Text(
+                "{need}: add {paste}",
+                "{need}：请添加 {paste}",
+                need=found.reason(),
+                paste=found.paste(),
+            ),
+            fix=found.fix(),
+        )
