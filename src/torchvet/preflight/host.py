@@ -34,6 +34,9 @@ MAY_HANG = (
 )  # fmt: skip
 """Beginnings of file system types whose server can go away: a question about them may never be answered."""
 
+ANSWER = 5.0
+"""Seconds that a file system has for an answer."""
+
 SMALL = ("-I", "-S")
 """A child interpreter that imports nothing: 15 ms."""
 
@@ -98,7 +101,7 @@ class Host:
         self.env: dict[str, str] = dict(os.environ if env is None else env)
         self.deadline: float | None = None
         self.hung: set[str] = set()
-        """Commands that gave no answer: they are not started again in this run."""
+        """Commands and mounts that gave no answer: they are not asked again in this run."""
         self._locks: dict[object, threading.Lock] = {}
         self._guard = threading.Lock()
         self._known: dict[object, Any] = {}
@@ -121,7 +124,7 @@ class Host:
     def list(self, path: str) -> Strings:
         """Names in a folder, sorted; empty when it is absent or cannot be read."""
         if self.may_hang(path):
-            ran = self.python(_LIST, 5, path)
+            ran = self._ask(_LIST, path)
             return [n for n in ran.out.rstrip("\n").split("\0") if n] if ran.ok else []
         try:
             return sorted(os.listdir(self.root + path))
@@ -130,7 +133,7 @@ class Host:
 
     def exists(self, path: str) -> bool:
         if self.may_hang(path):
-            return self.python(_ACCESS, 5, path).out.startswith("1")
+            return self._ask(_ACCESS, path).out.startswith("1")
         return os.path.exists(self.root + path)
 
     def missing(self, path: str) -> bool:
@@ -140,7 +143,7 @@ class Host:
     def writable(self, path: str) -> bool | None:
         """May this user create files in a folder? Nothing is written. None: unknown, or no such folder."""
         if self.may_hang(path):
-            words = self.python(_ACCESS, 5, path).out.split()
+            words = self._ask(_ACCESS, path).out.split()
             return words[1] == "1" if len(words) == 2 and words[0] == "1" else None
         try:
             return os.access(self.root + path, os.W_OK | os.X_OK) if os.path.isdir(self.root + path) else None
@@ -180,7 +183,10 @@ class Host:
         return self.once("mounts", lambda: _mounts(self.read("/proc/self/mountinfo")))
 
     def mount_of(self, path: str) -> Mount | None:
-        """The mount that a path lies on, without following links."""
+        """The mount that a path lies on, links followed."""
+        return self._mount_at(self.real(path))
+
+    def _mount_at(self, path: str) -> Mount | None:
         best = None
         for m in self.mounts():
             inside = m.place == "/" or path == m.place or path.startswith(m.place + "/")
@@ -188,12 +194,22 @@ class Host:
                 best = m
         return best
 
+    def real(self, path: str) -> str:
+        """The path with its links followed, as far as that asks no file system that may hang."""
+        return self.once(("real", path), lambda: self._real(path))
+
+    def alive(self, path: str) -> bool | None:
+        """Does the file system of a path answer within 5 s? None: it is not there, or denies it."""
+        if self.space(path) is not None:
+            return True
+        mount = self.mount_of(path)
+        return False if mount is not None and mount.place in self.hung else None
+
     def may_hang(self, path: str) -> bool:
         """Does the path lie on a file system whose server can go away?"""
         if path.startswith(("/proc/", "/sys/", "/dev/")):
             return False
-        mount = self.mount_of(path)
-        return mount is not None and mount.kind.startswith(MAY_HANG)
+        return _server(self.mount_of(path))
 
     # ------------------------------------------------------------------------------------------- limits and CPUs
     def limit(self, name: str) -> tuple[int, int] | None:
@@ -294,6 +310,39 @@ class Host:
         with self._guard:
             return self._locks.setdefault(key, threading.Lock())
 
+    def _ask(self, code: str, path: str) -> Ran:
+        """What a child finds out about a path; of a mount that gave no answer once nothing is asked again."""
+        mount = self.mount_of(path)
+        place = mount.place if mount is not None else "/"
+        key = ("ask", code, path)
+        with self._lock(("mount", place)):
+            if key not in self._known:
+                if place in self.hung:
+                    return Ran(-9, "", "", True, 0.0)
+                ran = self.python(code, ANSWER, self.root + path)
+                if ran.timed_out:
+                    self.hung.add(place)
+                self._known[key] = ran
+            return self._known[key]  # type: ignore[no-any-return]
+
+    def _real(self, path: str) -> str:
+        parts = [p for p in path.split("/") if p]
+        parts.reverse()
+        done, links = "", 0
+        while parts:
+            part = parts.pop()
+            if part == "..":
+                done = done.rpartition("/")[0]
+            elif part != ".":
+                target = None if _server(self._mount_at(f"{done}/{part}")) else self.link(f"{done}/{part}")
+                links += target is not None
+                if target is None or links > 40:
+                    done += "/" + part
+                else:
+                    done = "" if target.startswith("/") else done
+                    parts += [p for p in reversed(target.split("/")) if p]
+        return done or "/"
+
     def _left(self, seconds: float) -> float:
         return seconds if self.deadline is None else max(0.05, min(seconds, self.deadline - time.monotonic()))
 
@@ -303,7 +352,7 @@ class Host:
 
     def _read(self, path: str) -> tuple[str | None, str]:
         if path != "/proc/self/mountinfo" and self.may_hang(path):
-            ran = self.python(_READ, 5, path)
+            ran = self._ask(_READ, path)
             denied = "denied" if "PermissionError" in ran.err else "absent" if "FileNotFound" in ran.err else "error"
             return (ran.out, "") if ran.ok else (None, denied)
         try:
@@ -337,7 +386,7 @@ class Host:
 
     def _space(self, path: str) -> Space | None:
         if self.may_hang(path):
-            words = self.python(_STAT, 5, path).out.split()
+            words = self._ask(_STAT, path).out.split()
             numbers = [int(w) for w in words] if len(words) == 5 and all(w.isdigit() for w in words) else None
             return Space(numbers[0], numbers[1], numbers[2], numbers[3], bool(numbers[4])) if numbers else None
         try:
@@ -415,6 +464,10 @@ class Mount:
         self.options = options
         self.device = device
         self.part = part
+
+
+def _server(mount: Mount | None) -> bool:
+    return mount is not None and mount.kind.startswith(MAY_HANG)
 
 
 def _mounts(text: str | None) -> list[Mount]:

@@ -10,7 +10,7 @@ import time
 from torchvet.findings import Text, UserError
 
 from .plan import gpus
-from .probe import FAIL, UNKNOWN, VERDICTS, WARN, Probe, Result, load, probe_names
+from .probe import AREAS, FAIL, UNKNOWN, VERDICTS, WARN, Probe, Result, load, probe_names
 from .surroundings import surroundings
 
 TYPE_CHECKING = False
@@ -54,8 +54,19 @@ class NodeReport:
             "summary": {
                 **{v: self.count(v) for v in reversed(VERDICTS)}, **self.counts, "seconds": round(self.seconds, 3),
             },
-            "results": [r.plain(language) for r in self.worst_first()],
+            "results": self._rows(language),
         }  # fmt: skip
+
+    def _rows(self, language: str) -> list[dict[str, Any]]:
+        """A row for each probe: its worst result, the others under "also"."""
+        rows: dict[str, dict[str, Any]] = {}
+        for r in self.worst_first():
+            row = r.plain(language)
+            if r.probe in rows:
+                rows[r.probe].setdefault("also", []).append({k: v for k, v in row.items() if k != "probe"})
+            else:
+                rows[r.probe] = row
+        return list(rows.values())
 
     def pack(self) -> dict[str, Any]:
         """The report as JSON values in both languages, for another node."""
@@ -94,7 +105,16 @@ def examine(
         absent += not answer
         results += answer
     counts = {"probes": len(probes), "not_applicable": absent, "skipped": skipped}
-    return NodeReport(describe(host), results, counts, time.monotonic() - start)
+    return NodeReport(_described(host, end), results, counts, time.monotonic() - start)
+
+
+def _described(host: Host, end: float) -> dict[str, Any]:
+    """`describe`, which may wait for an answer that a stuck probe waits for too."""
+    out: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: out.append(describe(host)), daemon=True)
+    thread.start()
+    thread.join(max(PATIENCE / 2, end - time.monotonic()))
+    return out[0] if out else {"hostname": os.uname().nodename, "container": "unknown"}
 
 
 def describe(host: Host) -> dict[str, Any]:
@@ -141,12 +161,10 @@ def _chosen(only: Collection[str], skip: Collection[str]) -> tuple[list[Probe], 
             loaded[name] = load(name)
         except Exception as error:  # one broken file is not the run's
             broken.append(_crash(name, error))
-    areas = {p.area for p in loaded.values()}
     for word in (*only, *skip):
-        if word not in names and word not in areas:
+        if word not in names and word not in AREAS:
             raise UserError(
-                Text("there is no probe or area {word}", "没有名为 {word} 的探针或领域", word=word),
-                Text("torchvet preflight --list shows them", "torchvet preflight --list 列出所有探针"),
+                Text("there is no probe or area {word}", "没有名为 {word} 的探针或领域", word=word), _near(word, names)
             )
     chosen = [
         p
@@ -154,6 +172,15 @@ def _chosen(only: Collection[str], skip: Collection[str]) -> tuple[list[Probe], 
         if (not only or p.name in only or p.area in only) and p.name not in skip and p.area not in skip
     ]
     return chosen, len(loaded) - len(chosen), broken
+
+
+def _near(word: str, names: list[str]) -> Text:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.lower().replace("_", "-"), [*names, *AREAS], 1, 0.6)
+    if near:
+        return Text("did you mean {near}?", "是否想写 {near}？", near=near[0])
+    return Text("torchvet preflight --list shows them", "torchvet preflight --list 列出所有探针")
 
 
 class _Turn:

@@ -4,6 +4,7 @@
     [env]                      NCCL_DEBUG = "INFO"
     [limits]                   MEMLOCK = [65536, 65536]          (-1: unlimited)
     [space."/dev/shm"]         size, free, inodes, inodes_free (numbers, or "64MiB"), read_only = true
+                               hangs = true: its server gives no answer
     [cpus]                     affinity = "0-7"
     [links]                    "/proc/self/ns/ipc" = "ipc:[4026531839]"
     [lists]                    "/dev" = ["nvidia0"]              (added to what lies in root/)
@@ -75,6 +76,12 @@ class Recorded(Host):
     def may_hang(self, path: str) -> bool:
         return False
 
+    def alive(self, path: str) -> bool | None:
+        row = self._part("space").get(path)
+        if isinstance(row, dict) and row.get("hangs"):
+            return False
+        return True if self.space(path) is not None else None
+
     def list(self, path: str) -> Strings:
         return sorted({*super().list(path), *(str(x) for x in self._part("lists").get(path, ()))})
 
@@ -106,7 +113,7 @@ class Recorded(Host):
     def _space(self, path: str) -> Space | None:
         part = self._part("space")
         best = max((p for p in part if p == path or p == "/" or path.startswith(p + "/")), key=len, default=None)
-        if best is None:
+        if best is None or part[best].get("hangs"):
             return None
         row = part[best]
         size, free, inodes, left = (_bytes(row.get(k, 0)) for k in ("size", "free", "inodes", "inodes_free"))
@@ -205,7 +212,7 @@ KEPT = (
     "ACCELERATE", "APPTAINER_NAME", "APPTAINER_CONTAINER", "AWS_OFI", "COMPOSE_", "CUDA", "DS_", "ENROOT",
     "FI_", "GLOO", "GOMP", "GPU", "GROUP_", "HF_HOME", "HIP_", "HOME", "HOSTNAME", "HSA_", "KMP",
     "KUBERNETES_SERVICE_HOST", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_", "MASTER_", "MIOPEN", "MKL", "MPI",
-    "NCCL", "NNODES", "NODE_RANK", "NUMEXPR", "NVIDIA", "OMP", "OPENBLAS", "PATH", "PET_", "PMI", "PYTHON",
+    "NCCL", "NNODES", "NODE_RANK", "NUMEXPR", "NVIDIA", "OMP", "OPENBLAS", "PATH", "PET_", "PMI", "PWD", "PYTHON",
     "PYTORCH", "RANK", "RCCL", "ROCR", "ROLE_", "SINGULARITY", "SLURM_", "TMPDIR", "TORCH", "TRITON", "UCX",
     "WORLD_SIZE", "XDG_CACHE", "container",
 )  # fmt: skip
@@ -257,6 +264,12 @@ class Recorder(Host):
     def link(self, path: str) -> str | None:
         said = super().link(path)
         self._note("links", path, said)
+        return said
+
+    def alive(self, path: str) -> bool | None:
+        said = super().alive(path)
+        if said is False:
+            self._note("space", path, {"hangs": True})
         return said
 
     def _space(self, path: str) -> Space | None:

@@ -52,7 +52,7 @@ def render(report: NodeReport, style: Style) -> str:
 
 def headline(report: NodeReport, style: Style) -> str:
     """ "gpu-07 · docker container · 8 × H100, driver 570.86 · 61 probes in 0.9 s"."""
-    node = report.node
+    node, n = report.node, report.counts.get("probes", 0)
     parts: list[object] = [node.get("hostname") or "?"]
     if node.get("container") in NAMES:
         parts.append(NAMES[str(node["container"])])
@@ -61,7 +61,12 @@ def headline(report: NodeReport, style: Style) -> str:
     if node.get("gpus"):
         parts.append(node["gpus"])
     parts.append(
-        Text("{n} probes in {t} s", "{n} 个探针，{t} 秒", n=report.counts.get("probes", 0), t=f"{report.seconds:.1f}")
+        Text(
+            "1 probe in {t} s" if n == 1 else "{n} probes in {t} s",
+            "{n} 个探针，{t} 秒",
+            n=n,
+            t=f"{report.seconds:.1f}",
+        )
     )
     return " · ".join(p.render(style.language) if isinstance(p, Text) else str(p) for p in parts)
 

@@ -41,7 +41,8 @@ def check(host: Host, plan: Plan) -> Result | list[Result] | None:
         out.append(
             PROBE.warn(
                 len(stale), 0,
-                Text("{n} files in /dev/shm belong to processes that have ended, such as {name}",
+                Text("{n} file in /dev/shm is left of ended processes: {name}" if len(stale) == 1
+                     else "{n} files in /dev/shm are left of ended processes, such as {name}",
                      "/dev/shm 中有 {n} 个文件属于已结束的进程，例如 {name}", n=len(stale), name=stale[0]),
                 Text("rm /dev/shm/{prefix}* while no job runs here", "没有作业运行时执行 rm /dev/shm/{prefix}*",
                      prefix=prefix),
