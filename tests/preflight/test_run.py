@@ -203,7 +203,7 @@ def test_probes_are_listed_and_explained():
     code, page, _ = torchvet("explain", "shm-size")
     assert code == 0 and page.startswith("# shm-size")
     assert json.loads(torchvet("explain", "shm-size", "--output-format", "json")[1])["area"] == "memory"
-    code, _, err = torchvet("explain", "shm-siz")
+    code, _, err = torchvet("explain", "shm-sizes")
     assert code == 2 and "shm-size" in err
 
 
@@ -292,3 +292,27 @@ def test_the_docker_entry_point_starts_only_what_can_run(tmp_path, verdict, star
         env={**env, "TORCHVET_PREFLIGHT": "off"},
     )
     assert skipped.stdout == "a job\n"
+
+
+def test_a_probe_that_is_stuck_is_not_started_again(monkeypatch):
+    from threading import Event
+
+    started = []
+    stuck = a_probe("stuck", lambda host, plan: (started.append(1), Event().wait(300))[1], seconds=0.1)
+    only(monkeypatch, stuck)
+    host = Host()
+    for _ in range(3):
+        host.fresh()
+        assert node.examine(host, Plan(), seconds=2).count("unknown") == 1
+    assert started == [1]
+
+
+def test_reading_the_code_does_not_take_all_the_time(tmp_path, monkeypatch):
+    from torchvet.cli import project_plan
+
+    monkeypatch.setattr(project_plan, "_ask", lambda folder: time.sleep(300))
+    began = time.monotonic()
+    assert project_plan.loaders_of(str(tmp_path), 0.3) is None
+    assert time.monotonic() - began < 3
+    monkeypatch.setattr(project_plan, "_ask", lambda folder: 1 / 0)
+    assert project_plan.loaders_of(str(tmp_path), 30) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from time import monotonic
 
 from torchvet.findings import Text, UserError, language
 from torchvet.preflight.outputs import FORMATS
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from torchvet.preflight.host import Host
     from torchvet.preflight.node import NodeReport
     from torchvet.preflight.outputs import Style
-    from torchvet.preflight.plan import Plan
+    from torchvet.preflight.plan import Loader, Plan
 
 GROUPS = {
     "job": Text("The job", "作业"),
@@ -27,6 +28,8 @@ GROUPS = {
     "run": Text("Run", "运行"),
 }
 DEFAULT_SECONDS = 60
+SHARE = 0.5
+"""Share of the time that reading the code of `--project` may take."""
 
 ARGUMENTS = (
     Argument("workers", NUMBER, Text("DataLoader workers of a rank", "每个 rank 的 DataLoader worker 数"), group="job",
@@ -116,7 +119,7 @@ class Run:
 
         self.given = given
         self.language = spoken
-        self.seconds = given.get("timeout", DEFAULT_SECONDS)
+        self.seconds: float = given.get("timeout", DEFAULT_SECONDS)
         if self.seconds < 1:
             raise UserError(Text("--timeout needs at least 1 second", "--timeout 至少为 1 秒"))
         if given.get("watch") == 0:
@@ -131,7 +134,28 @@ class Run:
                     Text("cannot write {path}: there is no folder {folder}", "无法写入 {path}：文件夹 {folder} 不存在",
                          path=path, folder=os.path.dirname(path) or folder)
                 )  # fmt: skip
-        self.plan = plan_of(given)
+        began = monotonic()
+        self.plan = self.planned()
+        self.seconds = max(1.0, self.seconds - (monotonic() - began))
+
+    def planned(self) -> Plan:
+        given, loaders = self.given, None
+        if "project" in given:
+            if "workers" in given or "batch-bytes" in given or "prefetch" in given:
+                raise UserError(
+                    Text("--project and --workers, --prefetch, --batch-bytes do not go together",
+                         "--project 不能与 --workers、--prefetch、--batch-bytes 同时使用"),
+                )  # fmt: skip
+            from .project_plan import loaders_of
+
+            limit = self.seconds * SHARE
+            loaders = loaders_of(given["project"], limit)
+            if loaders is None:
+                said = Text("{folder} was not read in {n} s: workers and batch size are not known",
+                            "{n} 秒内未读完 {folder}：worker 数与批次大小未知",
+                            folder=given["project"], n=round(limit))  # fmt: skip
+                terminal.complain(f"torchvet: {said.render(self.language)}\n")
+        return plan_of(given, loaders)
 
     def host(self) -> Host:
         if "host" in self.given:
@@ -215,20 +239,10 @@ class Run:
             return int(before is not None and before.blocks(self.fail_on))
 
 
-def plan_of(given: dict[str, Any]) -> Plan:
-    """The job as the options describe it. UserError: a size that is none, no such folder."""
+def plan_of(given: dict[str, Any], loaders: list[Loader] | None) -> Plan:
+    """The job as the options describe it, with the loaders of the code. UserError: a size that is none."""
     from torchvet.preflight.plan import Plan
 
-    loaders = None
-    if "project" in given:
-        if "workers" in given or "batch-bytes" in given or "prefetch" in given:
-            raise UserError(
-                Text("--project and --workers, --prefetch, --batch-bytes do not go together",
-                     "--project 不能与 --workers、--prefetch、--batch-bytes 同时使用"),
-            )  # fmt: skip
-        from .project_plan import loaders_of
-
-        loaders = loaders_of(given["project"])
     return Plan(
         given.get("workers"), given.get("prefetch"), _size(given, "batch-bytes"), given.get("ranks-per-node"),
         given.get("nodes"), _size(given, "checkpoint-bytes"), _folder(given, "checkpoint-dir"),

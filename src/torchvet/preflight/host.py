@@ -102,6 +102,8 @@ class Host:
         self.deadline: float | None = None
         self.hung: set[str] = set()
         """Commands and mounts that gave no answer: they are not asked again in this run."""
+        self.stuck: dict[str, threading.Thread] = {}
+        """Threads of probes, by name; one may never end (`node.examine`)."""
         self._locks: dict[object, threading.Lock] = {}
         self._guard = threading.Lock()
         self._known: dict[object, Any] = {}

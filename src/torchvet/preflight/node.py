@@ -95,7 +95,7 @@ def examine(
     probes, skipped, results = _chosen(only, skip)
     turns = [_Turn(p, host, plan) for p in probes]
     for turn in turns:
-        turn.thread.start()
+        turn.start(host)
     for turn in turns:
         left = min(turn.started + turn.probe.seconds + 1, host.deadline) - time.monotonic()
         turn.done.wait(max(0.0, left))
@@ -192,6 +192,16 @@ class _Turn:
         self.answer: list[Result] = []
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._run, args=(host, plan), name=probe.name, daemon=True)
+
+    def start(self, host: Host) -> None:
+        """One that is still stuck from an earlier look (`--watch`) is not started a second time."""
+        before = host.stuck.get(self.probe.name)
+        if before is not None and before.is_alive():
+            self.answer = [self.probe.unknown(Text("still waits since an earlier look", "仍在等待之前的检查"))]
+            self.done.set()
+            return
+        host.stuck[self.probe.name] = self.thread
+        self.thread.start()
 
     def _run(self, host: Host, plan: Plan) -> None:
         try:

@@ -85,6 +85,12 @@ class Plan:
         known = [x.workers for x in self.loaders if x.workers is not None]
         return sum(known) if known else None
 
+    def workers_text(self) -> Text:
+        """ "4 workers a rank (train.py:88)"."""
+        n, places = self.workers or 0, [x.origin for x in self.loaders if x.workers and x.origin]
+        said = Text("{n} workers a rank" if n > 1 else "{n} worker a rank", "每个 rank {n} 个 worker", n=n)
+        return Text("{x} ({places})", "{x}（{places}）", x=said, places=", ".join(places)) if places else said
+
     def rank_demand(self) -> int | None:
         """Bytes of shared memory that the loaders of one rank need at most; None where it cannot be told."""
         demands = [x.demand for x in self.loaders]

@@ -43,7 +43,7 @@ def render(report: NodeReport, style: Style) -> str:
     if hidden:
         more = Text("{n} more that cannot be told", "另有 {n} 项无法判断", n=hidden)
         lines.append(f"{_label(UNKNOWN, style)}  {more.render(style.language)}")
-    if not style.verbose:
+    if not style.verbose and (report.count(PASS) or report.counts.get("not_applicable")):
         lines.append(passed(report, style))
     lines += ["", _paint(verdict(report, style.fail_on).render(style.language), "strong", style)]
     text = "\n".join(lines) + "\n"
@@ -91,7 +91,9 @@ def row(result: Result, style: Style) -> list[str]:
 
 def passed(report: NodeReport, style: Style) -> str:
     n, absent = report.count(PASS), report.counts.get("not_applicable", 0)
-    others = Text("{n} others", "其余 {n} 项", n=n) if len(report.results) > n else Text("{n} probes", "{n} 项", n=n)
+    others = Text("{n} others" if len(report.results) > n else "{n} probes", "{n} 项", n=n)
+    if n == 1:
+        others = Text("1 probe", "1 项")
     tail = Text("--verbose lists them", "--verbose 列出全部")
     if absent:
         tail = Text("{n} do not apply here; {x}", "{n} 项不适用于此；{x}", n=absent, x=tail)

@@ -63,7 +63,7 @@ def check(host: Host, plan: Plan) -> Result | None:
     fix = more_shm(host, USUAL)
     if has <= CONTAINER_DEFAULT and (uses or ranks > 1 or (uses is None and gpus(host))):
         if uses:
-            why = Text("the loaders have {n} workers a rank", "每个 rank 的加载器有 {n} 个 worker", n=plan.workers)
+            why = plan.workers_text()
         elif ranks > 1:
             why = Text("{n} ranks share it ({how})", "{n} 个 rank 共用（{how}）", n=ranks, how=plan.ranks(host)[1])
         else:
