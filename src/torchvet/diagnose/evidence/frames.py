@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..sites import is_user
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -11,11 +13,6 @@ if TYPE_CHECKING:
     Frame = list[Any]  # [path, line, function]
 
 FRAME = re.compile(rb'^\s*File "([^"\n]{1,1000})", line (\d{1,9})(?:,? in (.*))?$')
-_FOREIGN = re.compile(
-    r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib(?:64)?/python[\d.]+/|^<frozen |^<string>$|^<unknown>$"
-    r"|(?:^|/)torch/(?:nn|_C|distributed|utils|autograd|cuda|multiprocessing|optim|_dynamo|_inductor)/"
-    r"|(?:^|/)(?:multiprocessing|threading|selectors|socket|subprocess|concurrent/futures/\w+|asyncio/\w+|queue|runpy|pickle|importlib/__init__)\.py$"
-)
 # recorders that print the stack stand on it themselves
 _RECORDERS = re.compile(r"(?:^|/)(?:run_trace|faulthandler|py_?spy\w*|torchvet/run/\w+)\.py$|(?:^|/)bin/torchrun$")
 
@@ -32,7 +29,7 @@ def frame_of(line: bytes) -> Frame | None:
 def is_own(frame: Frame) -> bool:
     """Whether a frame lies in the program itself, not in Python, PyTorch, an installed package or a recorder."""
     path = frame[0].replace("\\", "/")
-    return not _FOREIGN.search(path) and not _RECORDERS.search(path)
+    return is_user(path) and not _RECORDERS.search(path)
 
 
 def own_frame(frames: list[Frame]) -> Frame | None:

@@ -9,11 +9,11 @@ from torchvet.findings import Text
 
 from ..files import Unreadable
 from ..model import MEDIUM, Fact
-from .frames import own_frame
+from .frames import frame_of, own_frame
 from .kernel import KERNEL_BY_LITERAL, kernel_fact
 from .launcher import Block
 from .lines import blocks, clean, sampled, words
-from .patterns import BY_LITERAL, plain_part, size_of, values_of
+from .patterns import BY_LITERAL, GROUP, plain_part, size_of, values_of
 from .places import place_of
 from .prefixes import Speaker, has_tasks, speaker_of
 from .reader import Reader
@@ -67,6 +67,8 @@ class Voice:
         self.last_time: float | None = None
         self.done = False
         self.lines = 0
+        self.fatal: Fact | None = None  # "Fatal Python error": its stack follows
+        self.fatal_open = False
 
 
 class LogReading:
@@ -153,6 +155,8 @@ class LogReading:
             thread, quiet = voice.thread or ("", False)
             voice.traceback, voice.thread = Traceback(number, thread, quiet), None
             return
+        if voice.fatal is not None and self.fatal_line(line, voice):
+            return
         if line[:10] == b"Exception " and (thread_said := thread_of(line)):
             voice.thread = thread_said
             return
@@ -165,6 +169,22 @@ class LogReading:
             self.match(number, line, voice, active)
         if full:
             self.own(number, line, stamp, voice)
+
+    def fatal_line(self, line: bytes, voice: Voice) -> bool:
+        """The stack behind "Fatal Python error" (faulthandler): the frames of the thread that crashed."""
+        fatal = voice.fatal
+        assert fatal is not None
+        if line.startswith((b"Current thread ", b"Thread ")):
+            voice.fatal_open = line.startswith(b"Current") or "frames" not in fatal.values
+            return True
+        frame = frame_of(line)
+        if frame is None:
+            if line.strip():
+                voice.fatal = None
+            return False
+        if voice.fatal_open and len(fatal.values.setdefault("frames", [])) < 60:
+            fatal.values["frames"].append(frame)
+        return True
 
     def match(self, number: int, line: bytes, voice: Voice, active: tuple[bytes, ...]) -> None:
         hits = [literal for literal in active if literal in line]
@@ -207,10 +227,14 @@ class LogReading:
                 for pid, size in re.findall(r"Process (\d+) has ([\d.]+ \w+)", str(values.get("others") or ""))
             ]
             values["others"] = [[pid, size] for pid, text in values["others"] if (size := size_of(text)) is not None]
-        if kind in ("watchdog", "progress", "async-error"):
-            if "old" in values:
-                values.setdefault("group", str(values.pop("old")))
-                values.setdefault("description", values.pop("odesc", ""))
+        elif kind == "async-error" and "Watchdog caught collective" in str(values.get("message")):
+            return  # the timeout again
+        if kind in ("watchdog", "progress", "async-error", "heartbeat", "dump-signal"):
+            if found := GROUP.search(line):
+                said = values_of(found)
+                values.setdefault("group", str(said.get("group", said.get("old", ""))))
+                values.setdefault("description", said.get("description") or said.get("odesc") or "")
+                values.setdefault("group_rank", said.get("group_rank"))
             values["group"] = str(values.get("group", ""))
             if "r" in values:
                 values.setdefault("group_rank", values.pop("r"))
@@ -219,6 +243,8 @@ class LogReading:
         fact = self.fact(kind, number, line, voice, values, rank=rank, quality=quality)
         if fact is not None and voice.traceback is not None:
             voice.inside.append(fact)
+        if kind == "crash" and fact is not None and b"Fatal Python error" in line:
+            voice.fatal, voice.fatal_open = fact, False
 
     def _repeats(self, kind: str, number: int, voice: Voice) -> bool:
         return bool(self.facts) and self.facts[-1].kind == kind and number - self.facts[-1].line <= 2
@@ -329,7 +355,11 @@ def read(item: Item) -> Iterator[Fact]:
         whole = b"\n".join(lines)
         active = tuple(literal for literal in _LITERALS if literal in whole)
         count = len(lines)
-        hints = active or b"Traceback" in whole or any(v.traceback or v.block.open for v in reading.voices.values())
+        hints = (
+            active
+            or b"Traceback" in whole
+            or any(v.traceback or v.block.open or v.fatal for v in reading.voices.values())
+        )
         hints = hints or b"Exception " in whole or b"\nFailures:" in whole
         for at, line in enumerate(lines):
             full = number + at < EVERY_LINE or at % SPARSE == 0 or at >= count - 64

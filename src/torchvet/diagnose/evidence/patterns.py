@@ -47,10 +47,11 @@ class Pattern:
 
 
 P = Pattern
-_PG = (
+GROUP = re.compile(
     rb"\[PG (?:ID (?P<pgid>\d+) PG GUID (?P<group>\w*)(?:\((?P<description>[^)]*)\))?|(?P<old>\d+)(?: \((?P<odesc>[^)]*)\))?)"
     rb" Rank (?P<group_rank>\d+)\]"
 )
+"""The process group that a line of ProcessGroupNCCL speaks of: three generations of the prefix."""
 _FINGERPRINT = (
     rb"CollectiveFingerPrint\((?:SequenceNumber=(?P<%(s)s_seq>\d+),? ?)?OpType=(?P<%(s)s_op>\w+)"
     rb"(?:, TensorShape=\[(?P<%(s)s_shape>[^\]]*)\], TensorDtypes=(?P<%(s)s_dtypes>\w+))?"
@@ -59,21 +60,21 @@ _GB = rb"[\d.]+ ?[KMGT]?i?[Bb](?:ytes)?"
 
 PATTERNS: tuple[Pattern, ...] = (
     # ProcessGroupNCCL's watchdog: the rank that prints waited; its numbers are per group
-    P("watchdog", b"Watchdog caught collective", rb"(?:" + _PG + rb" *)?(?:\[Rank (?P<r>\d+)\] )?Watchdog caught collective operation timeout: "
+    P("watchdog", b"Watchdog caught collective", rb"(?:\[Rank (?P<r>\d+)\] )?Watchdog caught collective operation timeout: "
       rb"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)(?:, TensorShape=\[(?P<shape>[^\]]*)\])?(?:, Numel(?:In)?=(?P<numel_in>\d+))?"
       rb"(?:, NumelOut=(?P<numel_out>\d+))?(?:, Timeout\(ms\)=(?P<timeout_ms>\d+))?[^)]*\) ran for (?P<ran_ms>\d+) milliseconds"),
-    P("progress", b"watchdog at work", rb"(?:" + _PG + rb" *)?.*?detected by watchdog at work(?: sequence id)?: (?P<seq>\d+),?"
+    P("progress", b"watchdog at work", rb"detected by watchdog at work(?: sequence id)?: (?P<seq>\d+),?"
       rb"(?: PG status:)? last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)", by="log"),
-    P("progress", b"at NCCL work:", rb"(?:" + _PG + rb" *)?.*?Timeout at NCCL work: (?P<seq>\d+), last enqueued NCCL work: (?P<enqueued>-?\d+),"
+    P("progress", b"at NCCL work:", rb"Timeout at NCCL work: (?P<seq>\d+), last enqueued NCCL work: (?P<enqueued>-?\d+),"
       rb" last completed NCCL work: (?P<completed>-?\d+)", by="log"),
-    P("progress", b"hit in NCCL work", rb"(?:" + _PG + rb" *)?.*?Exception hit in NCCL work: (?P<seq>\d+)(?:, last enqueued NCCL work:"
+    P("progress", b"hit in NCCL work", rb"Exception hit in NCCL work: (?P<seq>\d+)(?:, last enqueued NCCL work:"
       rb" (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+))?", by="log"),
     P("dump-signal", b"eceived a dump signal", rb"Received a dump signal due to a collective timeout from\s+(?:this local rank|rank\s+(?P<peer>-?\d+))"
       rb".*?Last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)"),
     P("heartbeat", b"watchdog got stuck", rb"watchdog got stuck for (?P<seconds>\d+) ?(?:seconds|milliseconds)"),
     P("heartbeat", b"eartbeat monitor timed out", rb"Heartbeat monitor timed out"),
     P("gil", b"ould not acquire GIL", rb"Could not acquire GIL within (?P<ms>\d+) ?ms"),
-    P("async-error", b"hread terminated with exception", rb"(?:" + _PG + rb" *)?.*?[Ww]atchdog thread terminated with exception: (?P<message>.+)"),
+    P("async-error", b"hread terminated with exception", rb"[Ww]atchdog thread terminated with exception: (?P<message>.+)"),
     P("async-error", b"following async exception", rb"raised the following async exception: (?P<message>.+)"),
     # TORCH_NCCL_DESYNC_DEBUG (TraceUtils.h)
     P("absent", b"lagging ranks that", rb"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout\. They never joined any collectives", by="desync"),
@@ -293,7 +294,11 @@ def values_of(found: re.Match[bytes]) -> dict[str, Any]:
             out[name] = size_of(text)
         elif name in LISTS:
             out[name] = numbers(text)
-        elif text.lstrip("-").isdigit() and len(text) < 20 and name not in ("bus", "version", "nccl"):
+        elif (
+            text.lstrip("-").isdigit()
+            and len(text) < 20
+            and not name.endswith(("bus", "version", "nccl", "shape", "driver"))
+        ):
             out[name] = int(text)
         else:
             out[name] = text[:300]

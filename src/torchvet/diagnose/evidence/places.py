@@ -12,9 +12,10 @@ _TREE = re.compile(r"(?:^|/)(?:([^/]+)/)?([^/]+)/attempt_(\d+)/(\d+)/[^/]+$")
 _TREE_BARE = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/[^/]+$")
 _RANK = re.compile(r"(?i)(?:^|[/_.\-])(?:global[_-]?)?rank[_\-.=]?0*(\d{1,6})(?![\dA-Za-z])")
 _LOCAL = re.compile(r"(?i)local[_-]?rank[_\-.=]?0*(\d{1,4})")
+_ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|gz))+$")
 _NODE_FILE = re.compile(
     r"(?i)^(?:launcher|torchrun|kernel|kern|dmesg|journal(?:ctl)?|messages|syslog|nvidia[_-]smi|df|free|meminfo|ibstat|"
-    r"ibstatus|ps|procs|dpkg|xid|kmsg|preflight|env)[_\-.](.+?)(?:\.(?:log|txt|out|err|json|gz))*$"
+    r"ibstatus|ps|procs|dpkg|xid|kmsg|preflight|env)[_\-.](.+)$"
 )
 _NODE_FOLDER = re.compile(
     r"(?i)(?:^|/)((?:node|host|worker|gpu|dgx|hgx|compute|cn|ip|nid|pod)[\w.\-]*\d[\w.\-]*|(?:node|host)[_-]\w[\w.\-]*)/"
@@ -69,10 +70,10 @@ def place_of(name: str) -> Place:
         name = name[: found.start()] + name[found.end() :]
     if found := _RANK.search(name):
         out.rank = int(found.group(1))
-    if found := _NODE_FILE.match(base):
+    if found := _NODE_FILE.match(_ENDINGS.sub("", base)):
         tail = found.group(1)
         if not re.fullmatch(
-            r"(?i)[\d_\-]+|(?:at|after|before|shm|out|tmp|mem|smi|all|full|exit|stall|start|end|log|h|k|a)(?:[_-]\w+)*",
+            r"(?i)[\d_\-]+|(?:at|after|before|during|shm|out|tmp|mem|smi|all|full|exit|stall|start|end|log|h|k|a)(?:[_-]\w+)*",
             tail,
         ):
             out.node = tail

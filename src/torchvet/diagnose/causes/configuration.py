@@ -1,0 +1,218 @@
+"""The job could not work as it was set up: driver and library, devices, interfaces, versions, DDP options, number of ranks."""
+
+from __future__ import annotations
+
+from torchvet.findings import Text
+
+from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
+from ..ranks import failed
+from ..setups import SETUPS
+from ._say import beside, launcher_claim, lost_peers, named, ranks_of, site_in
+from .store_rendezvous import never_started
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..model import Case, Fact
+
+CAUSE = Cause(
+    kind="configuration",
+    name="configuration",
+    summary=Text("the job could not work as it was set up", "作业的设置使其无法运行"),
+)
+
+
+@CAUSE.check
+def check(case: Case) -> Iterator[Hypothesis]:
+    if failed(case) is False:
+        return
+    rows: dict[str, list[Fact]] = {}
+    for fact in case.of("config"):
+        rows.setdefault(str(fact.values.get("what")), []).append(fact)
+    for fact in case.of("interface"):
+        rows.setdefault("interface", []).append(fact)
+    for what, facts in rows.items():
+        if what in SETUPS and any(f.kind != "config" or beside(case, [f]) or not case.of("exception") for f in facts):
+            yield _setup(case, what, facts)
+    yield from _ddp(case)
+    if gone := never_started(case):
+        yield _count(case, gone)
+    yield from _empty_buffer(case)
+
+
+def _setup(case: Case, what: str, facts: list[Fact]) -> Hypothesis:
+    sub, words, fix = SETUPS[what]
+    own = [f for f in facts if f.rank is not None] or facts
+    ranks = ranks_of(case, own)
+    detail = next(
+        (
+            f"{k} {f.values[k]}"
+            for f in facts
+            for k in ("interface", "library", "symbol", "name", "bus", "version")
+            if f.values.get(k)
+        ),
+        "",
+    )
+    versions = _versions(case) if what == "driver-library" else None
+    more = versions or (
+        Text(" ({detail})", "（{detail}）", detail=detail) if detail and what != "driver-library" else Text("")
+    )
+    out = Hypothesis(
+        "configuration",
+        sub,
+        Text("{words} on {who}{more}", "{who}：{words}{more}", words=words, who=named(ranks), more=more),
+        ranks,
+        PROBABLE,
+        site_in([*beside(case, own), *own]),
+    )
+    out.supports = [Link(f, Text("{words}", "{words}", words=f.text[:140]), STRONG) for f in _one_per_source(facts)[:4]]
+    if what == "driver-library":
+        out.supports += [
+            Link(
+                f,
+                Text(
+                    "{name}: {old} to {new}",
+                    "{name}：{old} 升级为 {new}",
+                    name=f.values.get("name"),
+                    old=f.values.get("old"),
+                    new=f.values.get("new"),
+                ),
+                STRONG,
+            )
+            for f in case.of("package")[:2]
+        ]
+    if len({f.source for f in facts}) > 1 or len(out.supports) > 1:
+        out.confidence = CONFIRMED
+    out.supports += lost_peers(case, ranks)
+    out.contradicts += launcher_claim(case, ranks)
+    out.next.append(fix)
+    return out
+
+
+def _one_per_source(facts: list[Fact]) -> list[Fact]:
+    seen: set[str] = set()
+    return [f for f in facts if not (f.source in seen or seen.add(f.source))]  # type: ignore[func-returns-value]
+
+
+def _versions(case: Case) -> Text | None:
+    found: dict[str, str] = {}
+    for fact in case.of("version", "config"):
+        for name in ("kernel_driver", "driver"):
+            if fact.values.get(name):
+                found.setdefault(name, str(fact.values[name]))
+        if fact.kind == "config" and fact.values.get("what") == "driver-library" and fact.values.get("version"):
+            found["driver"] = str(fact.values["version"])
+    if len(found) < 2 or found["kernel_driver"] == found["driver"]:
+        return None
+    return Text(
+        ": libraries {driver}, loaded kernel module {kernel}",
+        "：用户态库 {driver}，已加载内核模块 {kernel}",
+        driver=found["driver"],
+        kernel=found["kernel_driver"],
+    )
+
+
+def _ddp(case: Case) -> Iterator[Hypothesis]:
+    """DistributedDataParallel stopped: parameters without a gradient, twice ready, or another model on some rank."""
+    unused = [f for f in case.of("ddp") if f.values.get("what") in ("unused", "indices")]
+    twice = [f for f in case.of("ddp") if f.values.get("what") == "twice"]
+    other = [f for f in case.of("ddp") if f.values.get("what") == "shape"]
+    for facts, sub in ((unused, "ddp-unused-parameters"), (twice, "ddp-ready-twice"), (other, "ddp-models-differ")):
+        if not facts:
+            continue
+        ranks = (
+            ranks_of(case, facts)
+            if sub != "ddp-models-differ"
+            else sorted({int(f.values["about"]) for f in facts if f.values.get("about") is not None})
+            or ranks_of(case, facts)
+        )
+        everywhere = len(ranks) >= len(case.ranks)
+        indices = sorted({i for f in facts for i in f.values.get("indices") or []})
+        names = next((str(f.values["parameters"]) for f in facts if f.values.get("parameters")), "")
+        which = names or ", ".join(str(i) for i in indices[:12])
+        what = Text(" {which}", " {which}", which=which) if which else Text("")
+        if sub == "ddp-unused-parameters" and everywhere:
+            summary = Text(
+                "parameters{what} got no gradient on all ranks: unused by forward() or by the loss",
+                "所有 rank 的参数{what} 都没有梯度：forward() 或 loss 未用到",
+                what=what,
+            )
+        elif sub == "ddp-unused-parameters":
+            summary = Text(
+                "parameters{what} got no gradient only on {who}: a branch that the other ranks do not take",
+                "只有 {who} 的参数{what} 没有梯度：走了其他 rank 不走的分支",
+                what=what,
+                who=named(ranks),
+            )
+        elif sub == "ddp-ready-twice":
+            summary = Text(
+                "a parameter was used twice in one backward under DistributedDataParallel on {who}",
+                "{who}：DistributedDataParallel 的一次 backward 中某参数被使用两次",
+                who=named(ranks),
+            )
+        else:
+            summary = Text(
+                "the model of {who} differs from that of the other ranks",
+                "{who} 的模型与其他 rank 不同",
+                who=named(ranks),
+            )
+        out = Hypothesis(
+            "configuration",
+            sub if everywhere else f"{sub} on some ranks",
+            summary,
+            ranks,
+            CONFIRMED if everywhere or len(facts) > 1 else PROBABLE,
+            site_in([*beside(case, facts), *facts]),
+        )
+        out.supports = [Link(f, Text("{words}", "{words}", words=f.text[:140]), STRONG) for f in facts[:4]]
+        out.supports += lost_peers(case, ranks)
+        out.contradicts += launcher_claim(case, ranks)
+        out.next.append(
+            Text("TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters", "TORCH_DISTRIBUTED_DEBUG=DETAIL 会列出参数名")
+        )
+        out.rule = "" if everywhere else "data-dependent-forward"
+        yield out
+
+
+def _count(case: Case, gone: list[int]) -> Hypothesis:
+    row = next(f for f in case.of("rendezvous") if f.values.get("expected"))
+    out = Hypothesis("configuration", "rank count", Text("{who} never started: {joined} of {expected} clients joined", "{who} 从未启动：{expected} 个客户端中有 {joined} 个加入",
+                     who=named(gone), joined=row.values.get("joined"), expected=row.values.get("expected")), gone, PROBABLE)  # fmt: skip
+    out.supports = [Link(row, Text("{words}", "{words}", words=row.text[:140]), STRONG)]
+    started = [f for f in case.of("launched", "env") if f.rank not in gone]
+    if started:
+        out.supports.append(
+            Link(
+                started[-1],
+                Text("{n} processes were started", "启动了 {n} 个进程", n=len({f.rank for f in started})),
+                STRONG,
+            )
+        )
+        out.confidence = CONFIRMED
+    out.next.append(Text("WORLD_SIZE must be the number of processes that start", "WORLD_SIZE 必须等于启动的进程数"))
+    return out
+
+
+def _empty_buffer(case: Case) -> Iterator[Hypothesis]:
+    """An empty TORCH_FR_BUFFER_SIZE aborts every rank at its first call (torch 2.13)."""
+    names = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+    facts = [f for f in case.of("env") if any(f.values.get(n) == "" for n in names)]
+    if facts and any(r.code in (-6, 134) for r in case.ranks.values()):
+        ranks = ranks_of(case, facts)
+        out = Hypothesis(
+            "configuration",
+            "empty recorder size",
+            Text(
+                "TORCH_FR_BUFFER_SIZE is set to nothing: every rank aborts at its first collective",
+                "TORCH_FR_BUFFER_SIZE 为空：每个 rank 在首次集合通信时中止",
+            ),
+            ranks,
+            PROBABLE,
+        )
+        out.supports = [
+            Link(facts[0], Text("environment", "环境变量"), STRONG),
+            Link(None, Text("ranks ended by SIGABRT", "rank 以 SIGABRT 结束"), MEDIUM),
+        ]
+        out.next.append(Text("unset TORCH_FR_BUFFER_SIZE", "unset TORCH_FR_BUFFER_SIZE"))
+        yield out

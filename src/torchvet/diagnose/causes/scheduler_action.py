@@ -1,0 +1,113 @@
+"""A scheduler ended the job: a limit of time, a preemption, a lost node, an eviction, a cancellation."""
+
+from __future__ import annotations
+
+import re
+
+from torchvet.findings import Text
+
+from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, Cause, Hypothesis, Link
+from ..ranks import failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..model import Case, Fact
+
+CAUSE = Cause(
+    kind="scheduler-action", name="scheduler-action", summary=Text("the scheduler ended the job", "调度器结束了作业")
+)
+
+# (words in state or reason, sub, what happened)
+_WHAT = (
+    (r"TIMEOUT|TIME LIMIT|RUNLIMIT|DeadlineExceeded|DEADLINE|walltime|CPULIMIT", "time limit",
+     Text("the time limit{limit} of the job was reached", "作业达到时间上限{limit}", limit="")),
+    (r"PREEMPT", "preemption", Text("the job was preempted", "作业被抢占")),
+    (r"NODE.?FAIL|NodeLost|NodeNotReady|BOOT_FAIL|NodeShutdown|^Shutdown", "node failure", Text("a node of the job failed{node}", "作业的一个节点失效{node}", node="")),
+    (r"Evict", "eviction", Text("the pod was evicted", "Pod 被驱逐")),
+    (r"TERM_(?:OWNER|ADMIN|FORCE)|CANCELLED|REVOKED|killed", "cancelled", Text("the job was cancelled{by}", "作业被取消{by}", by="")),
+)  # fmt: skip
+
+
+@CAUSE.check
+def check(case: Case) -> Iterator[Hypothesis]:
+    rows: dict[str, list[Fact]] = {}
+    for fact in case.of("scheduler"):
+        words = f"{fact.values.get('state', '')} {fact.values.get('reason', '')}"
+        if re.search(r"OUT_OF_MEMORY|MEMLIMIT|FAILED|COMPLETED|RUNNING", words):
+            continue
+        sub = next((s for pattern, s, _ in _WHAT[:4] if re.search(pattern, words, re.I)), None)
+        if sub is None and re.search(_WHAT[4][0], words, re.I):
+            sub = "cancelled"
+        if sub:
+            rows.setdefault(sub, []).append(fact)
+    named = [s for s in rows if s != "cancelled"]
+    if named:  # the steps of an ended job are listed as cancelled
+        rows = {s: rows[s] for s in named}
+    elif "cancelled" in rows and _own_failure(case):
+        return  # srun cancels the other tasks when one has failed
+    for sub, facts in rows.items():
+        yield _hypothesis(case, sub, facts)
+
+
+def _own_failure(case: Case) -> bool:
+    """Something else ended a rank: the cancellation follows it."""
+    if any(f.values.get("state") in ("OUT_OF_MEMORY", "FAILED") for f in case.of("scheduler")) or case.of(
+        "oom-kill", "cuda-oom"
+    ):
+        return True
+    if any(
+        not f.values.get("ignored") and f.values.get("type") not in ("KeyboardInterrupt",) for f in case.of("exception")
+    ):
+        return True
+    return any(r.code not in (None, 0) and not r.closed for r in case.ranks.values()) or bool(
+        case.of("watchdog", "lost")
+    )
+
+
+def _hypothesis(case: Case, sub: str, facts: list[Fact]) -> Hypothesis:
+    pattern = next(text for _, s, text in _WHAT if s == sub)
+    limit = next((str(f.values["limit"]) for f in facts if f.values.get("limit")), "")
+    node = next((str(f.values["node"]) for f in facts if f.values.get("node")), "")
+    by = next((str(f.values["cancelled_by"]) for f in facts if f.values.get("cancelled_by")), "")
+    summary = Text(pattern.en, pattern.zh, **pattern.fields)
+    if "limit" in summary.fields:
+        summary.fields["limit"] = f" ({limit})" if limit else ""
+    if "node" in summary.fields:
+        summary.fields["node"] = f": {node}" if node else ""
+    if "by" in summary.fields:
+        summary.fields["by"] = f" (uid {by})" if by else ""
+    out = Hypothesis("scheduler-action", sub, summary, [], PROBABLE)
+    for fact in facts[:4]:
+        out.supports.append(
+            Link(fact, Text("{words}", "{words}", words=fact.text[:140]), STRONG if fact.quality == STRONG else MEDIUM)
+        )
+    if len({f.source for f in facts}) > 1:
+        out.confidence = CONFIRMED
+    if sub == "cancelled":
+        out.confidence = PROBABLE if by else POSSIBLE
+        out.missing.append(
+            Text(
+                "who cancelled it: sacct -o JobID,State,ExitCode,Comment -j <job>",
+                "取消者：sacct -o JobID,State,ExitCode,Comment -j <job>",
+            )
+        )
+    steps = [r for r in case.ranks.values() if r.step is not None]
+    ended = max((f.time or 0 for f in facts), default=0)
+    told = max((f.time or 0 for f in case.of("output")), default=0)
+    if steps and ended and told:
+        gap = ended - told
+        if 0 <= gap < 900:
+            reason = Text("steps went on until {n:.0f} s before", "训练步一直持续到此前 {n:.0f} 秒", n=gap)
+            out.supports.append(Link(None, reason, MEDIUM))
+        elif gap >= 1800:
+            reason = Text("nothing was printed in the last {n:.0f} min", "最后 {n:.0f} 分钟没有任何输出", n=gap / 60)
+            out.contradicts.append(Link(None, reason, MEDIUM))
+    out.next.append({
+        "time limit": Text("checkpoint before the limit (#SBATCH --signal=B:USR1@600) and resume", "在上限前保存检查点（#SBATCH --signal=B:USR1@600）并续训"),
+        "preemption": Text("handle SIGTERM: save and exit; requeue the job (--requeue)", "处理 SIGTERM：保存后退出；重新排队（--requeue）"),
+        "node failure": Text("look at the node: scontrol show node, its kernel log", "检查该节点：scontrol show node 及其内核日志"),
+    }.get(sub, Text("scontrol show job, kubectl describe pod", "scontrol show job、kubectl describe pod")))  # fmt: skip
+    out.side = failed(case) is False and sub == "cancelled"
+    return out
