@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from torchvet.findings import Text
 
@@ -17,7 +18,7 @@ _RISING = 0.6
 
 @dataclass(slots=True)
 class Growth:
-    """Ranks whose memory rose in one context. `first`, `last` in bytes of the rank that rose most, `per_step` in bytes."""
+    """Ranks whose memory rose in one context: bytes, of the rank that rose most, first, last and per step."""
 
     name: str
     context: str
@@ -62,7 +63,7 @@ def rises(fact: Fact) -> bool:
 def _stairs(points: list[list[float]]) -> bool:
     """Rises that come in steps: no fall worth a tenth of the whole rise, and several levels."""
     total = points[-1][1] - points[0][1]
-    falls = sum(max(0.0, a[1] - b[1]) for a, b in zip(points, points[1:], strict=False))
+    falls = sum(max(0.0, a[1] - b[1]) for a, b in pairwise(points))
     return falls < 0.1 * total and len({p[1] for p in points}) > 4
 
 

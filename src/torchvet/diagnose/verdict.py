@@ -19,20 +19,44 @@ NEAR = 0.5
 
 # what happened to a rank in itself, from the surest down; the kinds after "|" are what its peers then show
 _ROOTS = {
-    "gpu-oom", "host-oom", "shm-exhausted", "fd-exhausted", "native-crash", "numeric-failure", "device-stuck", "configuration",
-    "store-rendezvous", "scheduler-action", "fabric",
-}  # fmt: skip
+    "gpu-oom",
+    "host-oom",
+    "shm-exhausted",
+    "fd-exhausted",
+    "native-crash",
+    "numeric-failure",
+    "device-stuck",
+    "configuration",
+    "store-rendezvous",
+    "scheduler-action",
+    "fabric",
+}
 _WAITING = {
-    "rank-absent", "host-stall", "uneven-inputs", "p2p-partner-missing", "collective-mismatch", "shape-mismatch", "group-order-cycle",
+    "rank-absent",
+    "host-stall",
+    "uneven-inputs",
+    "p2p-partner-missing",
+    "collective-mismatch",
+    "shape-mismatch",
+    "group-order-cycle",
     "unknown",
-}  # fmt: skip
+}
 # (cause, what it explains on its own ranks)
 _ON_SAME_RANKS = {
     "gpu-oom": _WAITING | {"native-crash", "device-stuck", "fabric", "store-rendezvous"},
-    "host-oom": _WAITING | {"native-crash", "shm-exhausted", "fabric", "store-rendezvous", "device-stuck", "fd-exhausted"},
+    "host-oom": _WAITING
+    | {"native-crash", "shm-exhausted", "fabric", "store-rendezvous", "device-stuck", "fd-exhausted"},
     "shm-exhausted": _WAITING | {"native-crash", "fabric", "store-rendezvous"},
     "fd-exhausted": _WAITING | {"native-crash", "shm-exhausted", "fabric", "store-rendezvous"},
-    "native-crash": {"rank-absent", "unknown", "host-stall", "fabric", "store-rendezvous", "device-stuck", "p2p-partner-missing"},
+    "native-crash": {
+        "rank-absent",
+        "unknown",
+        "host-stall",
+        "fabric",
+        "store-rendezvous",
+        "device-stuck",
+        "p2p-partner-missing",
+    },
     "numeric-failure": _WAITING | {"fabric", "store-rendezvous"},
     "device-stuck": {"native-crash", "rank-absent", "host-stall", "unknown", "fabric", "p2p-partner-missing"},
     "configuration": _WAITING | {"store-rendezvous", "native-crash", "fabric", "device-stuck"},
@@ -41,18 +65,25 @@ _ON_SAME_RANKS = {
     "rank-absent": {"unknown", "p2p-partner-missing", "fabric", "store-rendezvous"},
     "shape-mismatch": {"rank-absent", "host-stall", "uneven-inputs", "unknown", "p2p-partner-missing"},
     "collective-mismatch": {"rank-absent", "host-stall", "unknown", "p2p-partner-missing"},
-    "group-order-cycle": {"rank-absent", "host-stall", "collective-mismatch", "unknown", "p2p-partner-missing", "uneven-inputs"},
+    "group-order-cycle": {
+        "rank-absent",
+        "host-stall",
+        "collective-mismatch",
+        "unknown",
+        "p2p-partner-missing",
+        "uneven-inputs",
+    },
     "uneven-inputs": {"rank-absent", "host-stall", "unknown", "p2p-partner-missing"},
     "p2p-partner-missing": {"host-stall", "unknown"},
     "host-stall": {"unknown"},
-}  # fmt: skip
+}
 # faults of the whole job explain whatever single ranks then show
 _EVERYWHERE = {
     "scheduler-action": {"unknown", "rank-absent", "store-rendezvous", "fabric", "native-crash"},
     "store-rendezvous": {"rank-absent", "host-stall", "unknown"},
     "configuration": {"store-rendezvous"},
     "fabric": {"rank-absent", "host-stall", "unknown", "store-rendezvous"},
-}  # fmt: skip
+}
 # a process that died takes its peers' connections with it
 _ENDS = {
     "gpu-oom",
@@ -119,7 +150,7 @@ def _confidence(h: Hypothesis) -> None:
 
 
 def _arithmetic(h: Hypothesis) -> bool:
-    """A request above the capacity, or a port that is taken, needs no second witness: the system's own answer says it."""
+    """A request above the capacity or a port that is taken needs no second witness: the system itself says it."""
     return h.sub in ("too-big", "port in use")
 
 
@@ -128,7 +159,9 @@ def _explains(a: Hypothesis, b: Hypothesis) -> bool:
     if a is b:
         return False
     for kind, rank in a.explains:
-        if kind == b.cause and (rank is None or b.ranks == [rank] or rank in b.ranks and set(b.ranks) <= set(a.ranks)):
+        if kind == b.cause and (
+            rank is None or b.ranks == [rank] or (rank in b.ranks and set(b.ranks) <= set(a.ranks))
+        ):
             return True
     if b.cause in _EVERYWHERE.get(a.cause, ()) and not (a.cause == "configuration" and not a.supports):
         return True
@@ -139,8 +172,7 @@ def _explains(a: Hypothesis, b: Hypothesis) -> bool:
     return (
         not b.ranks
         or not a.ranks
-        or bool(set(b.ranks) & set(a.ranks))
-        and (set(b.ranks) <= set(a.ranks) or a.score >= b.score)
+        or (bool(set(b.ranks) & set(a.ranks)) and (set(b.ranks) <= set(a.ranks) or a.score >= b.score))
     )
 
 
@@ -179,11 +211,8 @@ def _standing(causes: list[Hypothesis]) -> list[Hypothesis]:
     first = causes[0]
     out = [first]
     for h in causes[1:]:
-        apart = (
-            not set(h.ranks) & {r for k in out for r in k.ranks}
-            and h.cause != first.cause
-            or h.sub != first.sub
-            and h.cause == first.cause
+        apart = (not set(h.ranks) & {r for k in out for r in k.ranks} and h.cause != first.cause) or (
+            h.sub != first.sub and h.cause == first.cause
         )
         proof = h.confidence == CONFIRMED or sum(link.weight == STRONG for link in h.supports) >= 2
         if (apart and proof and h.score >= NEAR * first.score) or h.score >= 0.9 * first.score:

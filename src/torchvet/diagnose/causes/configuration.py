@@ -1,4 +1,4 @@
-"""The job could not work as it was set up: driver and library, devices, interfaces, versions, DDP options, number of ranks."""
+"""The job could not work as it was set up: drivers, devices, interfaces, versions, DDP options, number of ranks."""
 
 from __future__ import annotations
 
@@ -177,8 +177,19 @@ def _ddp(case: Case) -> Iterator[Hypothesis]:
 
 def _count(case: Case, gone: list[int]) -> Hypothesis:
     row = next(f for f in case.of("rendezvous") if f.values.get("expected"))
-    out = Hypothesis("configuration", "rank count", Text("{who} never started: {joined} of {expected} clients joined", "{who} 从未启动：{expected} 个客户端中有 {joined} 个加入",
-                     who=named(gone), joined=row.values.get("joined"), expected=row.values.get("expected")), gone, PROBABLE)  # fmt: skip
+    out = Hypothesis(
+        "configuration",
+        "rank count",
+        Text(
+            "{who} never started: {joined} of {expected} clients joined",
+            "{who} 从未启动：{expected} 个客户端中有 {joined} 个加入",
+            who=named(gone),
+            joined=row.values.get("joined"),
+            expected=row.values.get("expected"),
+        ),
+        gone,
+        PROBABLE,
+    )
     out.supports = [Link(row, Text("{words}", "{words}", words=row.text[:140]), STRONG)]
     started = [f for f in case.of("launched", "env") if f.rank not in gone]
     if started:

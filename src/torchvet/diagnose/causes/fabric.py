@@ -1,4 +1,4 @@
-"""The network between the GPUs failed: a link went down, a transfer ran out of retries, an NVSwitch reported an error."""
+"""The network between the GPUs failed: a link went down, a transfer ran out of retries, an NVSwitch had an error."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 CAUSE = Cause(kind="fabric", name="fabric", summary=Text("the network between the GPUs failed", "GPU 之间的网络出错"))
 _FABRIC = re.compile(
-    r"NET/IB|ibv_\w+ failed|Call to ibv_|async fatal event|Got async event|local_work_queue|IBV_|port error|NET/OFI|NVLS|"
+    r"NET/IB|ibv_\w+ failed|Call to ibv_|async fatal event|Got async "
+    r"event|local_work_queue|IBV_|port error|NET/OFI|NVLS|"
     r"NET/Socket ?: (?:Connection|socket|peer)|connect to \S+ failed|RoCE|gid|[Uu]nable to (?:connect|reach)"
 )
 _HARMLESS = re.compile(
     r"Failed to open libibverbs|No device found|NET/Plugin|Could not find|ibvwrap|unhandled|Using network"
 )
-# completion status (verbs.h): 5 follows an error of the same queue, 12 retries ran out, 13 receiver not ready, 10 and 11 remote access or operation
+# completion status of a transfer (infiniband/verbs.h); 5 only follows another error of the same queue
 _STATUS = {
     12: "retry exceeded",
     13: "receiver not ready",
@@ -66,8 +67,13 @@ def _hypothesis(case: Case, facts: list[Fact], down: list[Fact], switch: list[Fa
         node = str(down[0].values.get("node") or "")
         at = f"{node} {device}".strip()
         sub = "IB link down"
-        summary = Text("link {at} went down{status}; {who} report it", "链路 {at} 断开{status}；由 {who} 报告", at=at, who=named(ranks),
-                       status=Text(": {word}", "：{word}", word=word) if word else "")  # fmt: skip
+        summary = Text(
+            "link {at} went down{status}; {who} report it",
+            "链路 {at} 断开{status}；由 {who} 报告",
+            at=at,
+            who=named(ranks),
+            status=Text(": {word}", "：{word}", word=word) if word else "",
+        )
     elif switch and not facts:
         number = switch[0].values.get("number")
         sub = "NVSwitch"

@@ -48,8 +48,14 @@ def check(case: Case) -> Iterator[Hypothesis]:
         Text("limit and use: ulimit -n; ls /proc/<pid>/fd | wc -l", "上限与用量：ulimit -n；ls /proc/<pid>/fd | wc -l")
     )
     out.next += [
-        Text("look for batches or tensors of workers that are kept in a list: copy what you keep (.clone())", "查找被列表保留的 worker batch 或张量：只保留副本（.clone()）"),
-        Text("ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')", "ulimit -n 65536，或 torch.multiprocessing.set_sharing_strategy('file_system')"),
-    ]  # fmt: skip
+        Text(
+            "look for batches or tensors of workers that are kept in a list: copy what you keep (.clone())",
+            "查找被列表保留的 worker batch 或张量：只保留副本（.clone()）",
+        ),
+        Text(
+            "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')",
+            "ulimit -n 65536，或 torch.multiprocessing.set_sharing_strategy('file_system')",
+        ),
+    ]
     out.side = failed(case) is False
     yield out

@@ -114,13 +114,25 @@ def _summary(case: Case, sub: str, fact: Fact, ranks: list[int], growth: Growth 
     gpu, capacity = v.get("gpu", "?"), exact(v.get("capacity") or 0)
     request = exact(v.get("request") or 0)
     if sub == "too-big":
-        return Text("{who} asked for {request} at once; GPU {gpu} has {capacity}", "{who} 一次申请 {request}，而 GPU {gpu} 只有 {capacity}",
-                    who=named(ranks), request=request, gpu=gpu, capacity=capacity)  # fmt: skip
+        return Text(
+            "{who} asked for {request} at once; GPU {gpu} has {capacity}",
+            "{who} 一次申请 {request}，而 GPU {gpu} 只有 {capacity}",
+            who=named(ranks),
+            request=request,
+            gpu=gpu,
+            capacity=capacity,
+        )
     if sub == "other-process":
         pids = ", ".join(str(row[0]) for row in v.get("others") or []) or "?"
-        return Text("process {pids} outside this rank holds {size} of the {capacity} of GPU {gpu}; {who} found no room",
-                    "本 rank 之外的进程 {pids} 占用了 GPU {gpu} 的 {size}（共 {capacity}），{who} 无法分配",
-                    pids=pids, size=exact(_held(fact)[1]), capacity=capacity, gpu=gpu, who=named(ranks))  # fmt: skip
+        return Text(
+            "process {pids} outside this rank holds {size} of the {capacity} of GPU {gpu}; {who} found no room",
+            "本 rank 之外的进程 {pids} 占用了 GPU {gpu} 的 {size}（共 {capacity}），{who} 无法分配",
+            pids=pids,
+            size=exact(_held(fact)[1]),
+            capacity=capacity,
+            gpu=gpu,
+            who=named(ranks),
+        )
     if sub == "leak" and growth:
         return Text(
             "GPU out of memory: {growth} on {who}: a leak",
@@ -129,12 +141,23 @@ def _summary(case: Case, sub: str, fact: Fact, ranks: list[int], growth: Growth 
             who=named(ranks),
         )
     if sub == "fragmentation":
-        return Text("{who} found no {request} in one piece: {unused} are reserved by PyTorch and not used (fragmentation)",
-                    "{who} 找不到连续的 {request}：PyTorch 预留而未使用的有 {unused}（碎片化）", who=named(ranks), request=request, unused=exact(_held(fact)[0]))  # fmt: skip
+        return Text(
+            "{who} found no {request} in one piece: {unused} are reserved by PyTorch and not used (fragmentation)",
+            "{who} 找不到连续的 {request}：PyTorch 预留而未使用的有 {unused}（碎片化）",
+            who=named(ranks),
+            request=request,
+            unused=exact(_held(fact)[0]),
+        )
     if v.get("capacity"):
-        return Text("{who} needs more than the {capacity} of GPU {gpu} ({request} more asked, {used} in use by PyTorch)",
-                    "{who} 需要的显存超过 GPU {gpu} 的 {capacity}（再申请 {request}，PyTorch 已用 {used}）",
-                    who=named(ranks), capacity=capacity, gpu=gpu, request=request, used=exact(v.get("allocated") or 0))  # fmt: skip
+        return Text(
+            "{who} needs more than the {capacity} of GPU {gpu} ({request} more asked, {used} in use by PyTorch)",
+            "{who} 需要的显存超过 GPU {gpu} 的 {capacity}（再申请 {request}，PyTorch 已用 {used}）",
+            who=named(ranks),
+            capacity=capacity,
+            gpu=gpu,
+            request=request,
+            used=exact(v.get("allocated") or 0),
+        )
     return Text("{who}: CUDA out of memory", "{who}：CUDA 显存耗尽", who=named(ranks))
 
 
@@ -145,8 +168,10 @@ def _next(sub: str) -> Text:
             "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
         )
     if sub == "leak":
-        return Text("torchvet check . finds values that are kept with their graph (torch.no_grad, .detach())",
-                    "torchvet check . 可找出连同计算图一起保留的值（torch.no_grad、.detach()）")  # fmt: skip
+        return Text(
+            "torchvet check . finds values that are kept with their graph (torch.no_grad, .detach())",
+            "torchvet check . 可找出连同计算图一起保留的值（torch.no_grad、.detach()）",
+        )
     if sub == "fragmentation":
         return Text(
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"

@@ -62,7 +62,7 @@ def _records(case: Case) -> list[Fact]:
 
 
 def _ours(case: Case, fact: Fact) -> bool:
-    """A kernel kills other programs as well: this one was a rank, a worker of Python, or a rank was ended by SIGKILL."""
+    """A kernel kills other programs too: this one was a rank or Python, or a rank was ended by SIGKILL."""
     return (
         fact.rank is not None
         or str(fact.values.get("process", "")).startswith(("python", "pt_", "ray", "torch"))

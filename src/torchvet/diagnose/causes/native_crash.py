@@ -1,10 +1,10 @@
-"""Native code ended a process: a bad access on the host, an abort, an illegal access or a failed assertion on the GPU."""
+"""Native code ended a process: a bad access or an abort on the host, an illegal access or assertion on the GPU."""
 
 from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
+from ..model import CONFIRMED, POSSIBLE, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import SIGNAL_NAMES, failed
 from ._say import beside, launcher_claim, lost_peers, named, only_rank, site_in
 
@@ -17,8 +17,18 @@ if TYPE_CHECKING:
 CAUSE = Cause(
     kind="native-crash", name="native-crash", summary=Text("native code ended a process", "本地代码使进程终止")
 )
-_CRASHES = {-11: "segmentation fault", -4: "illegal instruction", -8: "floating point exception", -7: "bus error", -6: "abort",
-            139: "segmentation fault", 132: "illegal instruction", 136: "floating point exception", 135: "bus error", 134: "abort"}  # fmt: skip
+_CRASHES = {
+    -11: "segmentation fault",
+    -4: "illegal instruction",
+    -8: "floating point exception",
+    -7: "bus error",
+    -6: "abort",
+    139: "segmentation fault",
+    132: "illegal instruction",
+    136: "floating point exception",
+    135: "bus error",
+    134: "abort",
+}
 _PROGRAM = {"illegal access": "illegal memory access", "assert": "device assertion"}
 PROGRAM_XIDS = {13, 31, 43, 45, 69}
 """Xids that a program's own fault leaves (NVIDIA's catalogue): no sign of broken hardware by themselves."""
@@ -102,8 +112,12 @@ def _hypothesis(case: Case, sub: str, by: dict[int | None, list[Fact]]) -> Hypot
     out.supports += lost_peers(case, ranks)
     out.contradicts += launcher_claim(case, ranks)
     if device:
-        out.missing.append(Text("the same run with CUDA_LAUNCH_BLOCKING=1: the GPU reports late, the line is likely, not certain",
-                                "以 CUDA_LAUNCH_BLOCKING=1 重跑：GPU 报告滞后，该行只是可能的位置"))  # fmt: skip
+        out.missing.append(
+            Text(
+                "the same run with CUDA_LAUNCH_BLOCKING=1: the GPU reports late, the line is likely, not certain",
+                "以 CUDA_LAUNCH_BLOCKING=1 重跑：GPU 报告滞后，该行只是可能的位置",
+            )
+        )
         out.next.append(Text("compute-sanitizer python …", "compute-sanitizer python …"))
     else:
         out.missing.append(Text("a core dump or the stack of the crash", "core dump 或崩溃时的调用栈"))

@@ -29,10 +29,18 @@ _WORDS = re.compile(
 @CAUSE.check
 def check(case: Case) -> Iterator[Hypothesis]:
     raised = [
-        f for f in case.of("exception")
-        if not f.values.get("victim") and not f.values.get("ignored")
-        and (f.values.get("type") == "FloatingPointError" or _WORDS.search(str(f.values.get("message"))[:400]) and "No inf checks" not in str(f.values.get("message")))
-    ]  # fmt: skip
+        f
+        for f in case.of("exception")
+        if not f.values.get("victim")
+        and not f.values.get("ignored")
+        and (
+            f.values.get("type") == "FloatingPointError"
+            or (
+                _WORDS.search(str(f.values.get("message"))[:400])
+                and "No inf checks" not in str(f.values.get("message"))
+            )
+        )
+    ]
     told = case.of("nan")
     if raised:
         yield _raised(case, raised, told)
@@ -46,8 +54,18 @@ def check(case: Case) -> Iterator[Hypothesis]:
     if stopped and failed(case):
         yield _raised(case, [], stopped)
     elif told:
-        out = Hypothesis("numeric-failure", "not finite", Text("{what} of {who} was not finite from step {step} on", "{who} 的 {what} 自第 {step} 步起不是有限值",
-                         what=told[0].values.get("what", "loss"), who=named(ranks_of(case, told)), step=_step(told[0])), ranks_of(case, told))  # fmt: skip
+        out = Hypothesis(
+            "numeric-failure",
+            "not finite",
+            Text(
+                "{what} of {who} was not finite from step {step} on",
+                "{who} 的 {what} 自第 {step} 步起不是有限值",
+                what=told[0].values.get("what", "loss"),
+                who=named(ranks_of(case, told)),
+                step=_step(told[0]),
+            ),
+            ranks_of(case, told),
+        )
         out.supports = [Link(f, Text("printed", "日志所示"), MEDIUM) for f in told[:2]]
         out.side = True
         yield out
@@ -82,8 +100,21 @@ def _raised(case: Case, raised: list[Fact], told: list[Fact]) -> Hypothesis:
     )
     out = Hypothesis("numeric-failure", "stopped", summary, ranks, PROBABLE, site)
     out.supports = [Link(f, Text("raised by the program itself", "由程序自身抛出"), STRONG) for f in raised[:3]]
-    out.supports += [Link(f, Text("{what} of rank {r} was {value} at step {step}", "rank {r} 的 {what} 在第 {step} 步为 {value}", what=f.values.get("what"),
-                     r=f.rank if f.rank is not None else "?", value=f.values.get("value"), step=_step(f)), STRONG) for f in told[:3]]  # fmt: skip
+    out.supports += [
+        Link(
+            f,
+            Text(
+                "{what} of rank {r} was {value} at step {step}",
+                "rank {r} 的 {what} 在第 {step} 步为 {value}",
+                what=f.values.get("what"),
+                r=f.rank if f.rank is not None else "?",
+                value=f.values.get("value"),
+                step=_step(f),
+            ),
+            STRONG,
+        )
+        for f in told[:3]
+    ]
     if raised and told:
         out.confidence = CONFIRMED
     return _finished(case, out, ranks)
@@ -91,8 +122,14 @@ def _raised(case: Case, raised: list[Fact], told: list[Fact]) -> Hypothesis:
 
 def _skipped(case: Case, skipped: list[Fact], ranks: list[int]) -> Hypothesis:
     first = skipped[0]
-    summary = Text("{what} of {who} was not finite at step {step} and its batch was skipped there only: one backward less than the others",
-                   "{who} 的 {what} 在第 {step} 步不是有限值，只有它跳过了该 batch：比其他 rank 少一次 backward", what=first.values.get("what", "loss"), who=named(ranks), step=_step(first))  # fmt: skip
+    summary = Text(
+        "{what} of {who} was not finite at step {step} and its batch was "
+        "skipped there only: one backward less than the others",
+        "{who} 的 {what} 在第 {step} 步不是有限值，只有它跳过了该 batch：比其他 rank 少一次 backward",
+        what=first.values.get("what", "loss"),
+        who=named(ranks),
+        step=_step(first),
+    )
     out = Hypothesis("numeric-failure", "batch skipped on one rank", summary, ranks, PROBABLE)
     out.supports = [
         Link(

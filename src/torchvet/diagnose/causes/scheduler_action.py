@@ -21,13 +21,24 @@ CAUSE = Cause(
 
 # (words in state or reason, sub, what happened)
 _WHAT = (
-    (r"TIMEOUT|TIME LIMIT|RUNLIMIT|DeadlineExceeded|DEADLINE|walltime|CPULIMIT", "time limit",
-     Text("the time limit{limit} of the job was reached", "作业达到时间上限{limit}", limit="")),
+    (
+        r"TIMEOUT|TIME LIMIT|RUNLIMIT|DeadlineExceeded|DEADLINE|walltime|CPULIMIT",
+        "time limit",
+        Text("the time limit{limit} of the job was reached", "作业达到时间上限{limit}", limit=""),
+    ),
     (r"PREEMPT", "preemption", Text("the job was preempted", "作业被抢占")),
-    (r"NODE.?FAIL|NodeLost|NodeNotReady|BOOT_FAIL|NodeShutdown|^Shutdown", "node failure", Text("a node of the job failed{node}", "作业的一个节点失效{node}", node="")),
+    (
+        r"NODE.?FAIL|NodeLost|NodeNotReady|BOOT_FAIL|NodeShutdown|^Shutdown",
+        "node failure",
+        Text("a node of the job failed{node}", "作业的一个节点失效{node}", node=""),
+    ),
     (r"Evict", "eviction", Text("the pod was evicted", "Pod 被驱逐")),
-    (r"TERM_(?:OWNER|ADMIN|FORCE)|CANCELLED|REVOKED|killed", "cancelled", Text("the job was cancelled{by}", "作业被取消{by}", by="")),
-)  # fmt: skip
+    (
+        r"TERM_(?:OWNER|ADMIN|FORCE)|CANCELLED|REVOKED|killed",
+        "cancelled",
+        Text("the job was cancelled{by}", "作业被取消{by}", by=""),
+    ),
+)
 
 
 @CAUSE.check
@@ -104,10 +115,20 @@ def _hypothesis(case: Case, sub: str, facts: list[Fact]) -> Hypothesis:
         elif gap >= 1800:
             reason = Text("nothing was printed in the last {n:.0f} min", "最后 {n:.0f} 分钟没有任何输出", n=gap / 60)
             out.contradicts.append(Link(None, reason, MEDIUM))
-    out.next.append({
-        "time limit": Text("checkpoint before the limit (#SBATCH --signal=B:USR1@600) and resume", "在上限前保存检查点（#SBATCH --signal=B:USR1@600）并续训"),
-        "preemption": Text("handle SIGTERM: save and exit; requeue the job (--requeue)", "处理 SIGTERM：保存后退出；重新排队（--requeue）"),
-        "node failure": Text("look at the node: scontrol show node, its kernel log", "检查该节点：scontrol show node 及其内核日志"),
-    }.get(sub, Text("scontrol show job, kubectl describe pod", "scontrol show job、kubectl describe pod")))  # fmt: skip
+    out.next.append(
+        {
+            "time limit": Text(
+                "checkpoint before the limit (#SBATCH --signal=B:USR1@600) and resume",
+                "在上限前保存检查点（#SBATCH --signal=B:USR1@600）并续训",
+            ),
+            "preemption": Text(
+                "handle SIGTERM: save and exit; requeue the job (--requeue)",
+                "处理 SIGTERM：保存后退出；重新排队（--requeue）",
+            ),
+            "node failure": Text(
+                "look at the node: scontrol show node, its kernel log", "检查该节点：scontrol show node 及其内核日志"
+            ),
+        }.get(sub, Text("scontrol show job, kubectl describe pod", "scontrol show job、kubectl describe pod"))
+    )
     out.side = failed(case) is False and sub == "cancelled"
     return out

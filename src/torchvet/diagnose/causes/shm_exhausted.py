@@ -124,8 +124,13 @@ def _summary(ranks: list[int], sub: str, mounts: list[Fact], said: list[Fact]) -
     known = size(mounts[0].values.get("size") or 0) if mounts else ""
     at = Text(" ({size})", "（{size}）", size=known) if known else Text("")
     if sub == "queue feeder":
-        return Text("a DataLoader worker of {who} found no space left in /dev/shm{at}: a batch is lost and the loader waits for it",
-                    "{who} 的 DataLoader worker 在 /dev/shm{at} 中没有剩余空间：batch 丢失，加载器一直等待", who=named(ranks), at=at)  # fmt: skip
+        return Text(
+            "a DataLoader worker of {who} found no space left in "
+            "/dev/shm{at}: a batch is lost and the loader waits for it",
+            "{who} 的 DataLoader worker 在 /dev/shm{at} 中没有剩余空间：batch 丢失，加载器一直等待",
+            who=named(ranks),
+            at=at,
+        )
     if sub == "nccl":
         return Text(
             "NCCL on {who} found no room in /dev/shm{at}",

@@ -1,4 +1,4 @@
-"""The ranks did not find each other: a wrong address, a taken port, a name that does not resolve, ranks that never came."""
+"""The ranks did not find each other: a wrong address, a taken port, an unknown name, ranks that never came."""
 
 from __future__ import annotations
 
@@ -35,8 +35,15 @@ def check(case: Case) -> Iterator[Hypothesis]:
     if odd := _odd_addresses(case, by):
         yield _address(case, by, *odd)
         return
-    own = [f for f in case.of("exception") if not f.values.get("victim") and not f.values.get("ignored") and "Dist" not in str(f.values.get("type"))
-           and "socket" not in str(f.values.get("message")) and "endezvous" not in str(f.values.get("type"))]  # fmt: skip
+    own = [
+        f
+        for f in case.of("exception")
+        if not f.values.get("victim")
+        and not f.values.get("ignored")
+        and "Dist" not in str(f.values.get("type"))
+        and "socket" not in str(f.values.get("message"))
+        and "endezvous" not in str(f.values.get("type"))
+    ]
     if "clients" in by and not own and not never_started(case):
         yield _clients(case, by["clients"])
     elif "resolve" in by:
@@ -79,8 +86,12 @@ def _port(case: Case, facts: list[Fact]) -> Hypothesis:
         CONFIRMED,
     )
     out.supports = [Link(f, Text("the store could not listen", "存储无法监听"), STRONG) for f in facts[:2]]
-    out.next.append(Text("another --master-port, or --rdzv-endpoint=localhost:0 for one node; ss -ltnp shows who listens",
-                         "换一个 --master-port；单节点可用 --rdzv-endpoint=localhost:0；ss -ltnp 查看占用者"))  # fmt: skip
+    out.next.append(
+        Text(
+            "another --master-port, or --rdzv-endpoint=localhost:0 for one node; ss -ltnp shows who listens",
+            "换一个 --master-port；单节点可用 --rdzv-endpoint=localhost:0；ss -ltnp 查看占用者",
+        )
+    )
     return out
 
 
@@ -119,8 +130,13 @@ def _address(case: Case, by: dict[str, list[Fact]], ranks: list[int], address: s
     )
     clients = next(iter(by.get("clients", [])), None)
     if clients is not None:
-        summary = Text("{said}; {joined} of {expected} clients joined", "{said}；{expected} 个客户端中有 {joined} 个加入", said=summary,
-                       joined=clients.values.get("joined"), expected=clients.values.get("expected"))  # fmt: skip
+        summary = Text(
+            "{said}; {joined} of {expected} clients joined",
+            "{said}；{expected} 个客户端中有 {joined} 个加入",
+            said=summary,
+            joined=clients.values.get("joined"),
+            expected=clients.values.get("expected"),
+        )
     out = Hypothesis("store-rendezvous", "wrong address", summary, ranks, CONFIRMED)
     out.supports = [
         Link(f, Text("environment of rank {r}", "rank {r} 的环境", r=f.rank), STRONG)
@@ -148,8 +164,19 @@ def _clients(case: Case, facts: list[Fact]) -> Hypothesis:
             if f.rank is not None and f.values.get("what") in ("connect", "refused", "resolve")
         }
     )
-    out = Hypothesis("store-rendezvous", "clients missing", Text("only {joined} of {expected} clients joined the store{who}", "{expected} 个客户端中只有 {joined} 个加入{who}", joined=v.get("joined"),
-                     expected=v.get("expected"), who=Text("; {ranks} could not connect", "；{ranks} 无法连接", ranks=named(tried)) if tried else ""), tried, PROBABLE)  # fmt: skip
+    out = Hypothesis(
+        "store-rendezvous",
+        "clients missing",
+        Text(
+            "only {joined} of {expected} clients joined the store{who}",
+            "{expected} 个客户端中只有 {joined} 个加入{who}",
+            joined=v.get("joined"),
+            expected=v.get("expected"),
+            who=Text("; {ranks} could not connect", "；{ranks} 无法连接", ranks=named(tried)) if tried else "",
+        ),
+        tried,
+        PROBABLE,
+    )
     out.supports = [Link(f, Text("{words}", "{words}", words=f.text[:140]), STRONG) for f in facts[:2]]
     out.missing.append(Text("logs of the ranks that did not join", "未加入的 rank 的日志"))
     return out

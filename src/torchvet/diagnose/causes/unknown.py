@@ -32,8 +32,16 @@ def check(case: Case) -> Iterator[Hypothesis]:
         return
     ended = [f for f in case.of("terminated") if f.values.get("by") == "launcher"]
     if ended and not any(r.code not in (None, 0) and not r.closed for r in case.ranks.values()):
-        out = Hypothesis("unknown", "SIGTERM from outside", Text("the launcher received a signal from outside and closed all ranks; who sent it is not known",
-                         "启动器收到外部信号并关闭了所有 rank，发送者未知"), [], POSSIBLE)  # fmt: skip
+        out = Hypothesis(
+            "unknown",
+            "SIGTERM from outside",
+            Text(
+                "the launcher received a signal from outside and closed all ranks; who sent it is not known",
+                "启动器收到外部信号并关闭了所有 rank，发送者未知",
+            ),
+            [],
+            POSSIBLE,
+        )
         out.supports = [Link(ended[0], Text("{words}", "{words}", words=ended[0].text[:140]), STRONG)]
         out.missing.append(
             Text(
@@ -68,15 +76,18 @@ def _killed(case: Case, ranks: list[int]) -> Hypothesis:
             )
             out.supports.append(Link(growth.facts[0], reason, WEAK))
             break
-    read = [f for f in case.of("kernel-log")]
+    read = case.of("kernel-log")
     if read:
         out.contradicts.append(
             Link(read[0], Text("the kernel log at hand holds no OOM kill", "现有内核日志中没有 OOM kill"), MEDIUM)
         )
     out.missing = [
-        Text("kernel log of the node (dmesg -T, journalctl -k) for that minute", "该节点当时的内核日志（dmesg -T、journalctl -k）"),
+        Text(
+            "kernel log of the node (dmesg -T, journalctl -k) for that minute",
+            "该节点当时的内核日志（dmesg -T、journalctl -k）",
+        ),
         Text("memory.events of the cgroup", "cgroup 的 memory.events"),
         Text("records of the scheduler (sacct, kubectl describe pod)", "调度器记录（sacct、kubectl describe pod）"),
-    ]  # fmt: skip
+    ]
     out.next.append(Text("dmesg -T | grep -i -E 'killed process|oom'", "dmesg -T | grep -i -E 'killed process|oom'"))
     return out

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """The surroundings of a job as tools print them: environment variables, processes, nvidia-smi, ibstat, package logs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What Kubernetes says of a pod: `kubectl describe pod`, `kubectl get pod -o json|yaml`, `kubectl get events`."""
 
 from __future__ import annotations
@@ -98,9 +99,8 @@ def _described(item: Item, lines: list[str]) -> Iterator[Fact]:
                 {"shm_size": size, "pod": pod, "by": "emptyDir"},
             )
             shm = {}
-        elif event := _EVENT.match(line):
-            if event.group(2) in _REASONS:
-                yield from _reason(item, number, line, event.group(2), pod, order)
+        elif (event := _EVENT.match(line)) and event.group(2) in _REASONS:
+            yield from _reason(item, number, line, event.group(2), pod, order)
 
 
 def _container(
@@ -166,10 +166,8 @@ def sniff(item: Item) -> float:
     head = item.head
     if re.match(rb"Name:\s+\S+", head) and (b"Namespace:" in head or b"Containers:" in head):
         return 0.9
-    if (
-        re.search(rb'"kind":\s*"(?:Pod|List|PodList|Event|EventList)"', head)
-        or re.search(rb"(?m)^kind: (?:Pod|List)\s*$", head)
-        and b"status:" in head
+    if re.search(rb'"kind":\s*"(?:Pod|List|PodList|Event|EventList)"', head) or (
+        re.search(rb"(?m)^kind: (?:Pod|List)\s*$", head) and b"status:" in head
     ):
         return 0.9
     if re.match(rb"LAST SEEN\s+TYPE\s+REASON", head):

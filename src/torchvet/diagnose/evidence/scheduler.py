@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What a scheduler recorded: sacct tables, `scontrol show job`."""
 
 from __future__ import annotations

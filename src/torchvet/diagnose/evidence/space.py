@@ -26,6 +26,7 @@ _FREE_ROW = re.compile(rb"^(Mem|Swap):\s+(.*)$")
 _MEMINFO = re.compile(
     rb"^(MemTotal|MemFree|MemAvailable|Shmem|SwapFree|SwapTotal|Committed_AS|CommitLimit):\s+(\d+) kB"
 )
+_NAMES = {b"MemTotal": "total", b"MemFree": "free", b"MemAvailable": "available", b"Shmem": "shared"}
 _EVENTS = re.compile(rb"^(low|high|max|oom|oom_kill|oom_group_kill|failcnt|under_oom) (\d+)$")
 _UNITS = {b"1K-blocks": 1024, b"1024-blocks": 1024, b"1M-blocks": 1 << 20, b"512-blocks": 512}
 
@@ -67,10 +68,7 @@ def read(item: Item) -> Iterator[Fact]:
                     else:
                         memory["swap_" + name.decode("ascii", "replace")] = size
             elif row := _MEMINFO.match(line):
-                name = {"MemTotal": "total", "MemFree": "free", "MemAvailable": "available", "Shmem": "shared"}.get(
-                    row.group(1).decode(), row.group(1).decode()
-                )
-                memory[name] = int(row.group(2)) * 1024
+                memory[_NAMES.get(row.group(1), row.group(1).decode())] = int(row.group(2)) * 1024
             elif row := _EVENTS.match(line):
                 events[row.group(1).decode()] = int(row.group(2)[:18])
     if node:

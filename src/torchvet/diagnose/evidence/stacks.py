@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Stacks of living processes: faulthandler, `py-spy dump`, and the pages of torch.distributed.debug."""
 
 from __future__ import annotations
