@@ -6,16 +6,20 @@ from dataclasses import dataclass, field
 
 from torchvet.findings import Text
 
-from .model import MEDIUM, STRONG, WEAK, Link
+from .model import MEDIUM, POSSIBLE, STRONG, WEAK, Hypothesis, Link
 from .ranks import SIGNAL_NAMES, listed
+from .said import and_waiters, call, who
 from .sites import user_frames
+from .waits_graph import Wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .model import Case, Fact
     from .waits import Waits
 
-CRASHED, KILLED, EXITED, ALIVE = "crashed", "killed", "exited", "alive"
+CRASHED, KILLED, EXITED, ALIVE, UNKNOWN = "crashed", "killed", "exited", "alive", "unknown"
 SPECIFIC = ("cuda-oom", "host-alloc", "shm", "fd", "device-error", "config", "ddp", "nan", "worker")
 """Facts that say more of an exception than its type: the causes that they belong to go first."""
 DISK_FULL = (28, 122)  # ENOSPC, EDQUOT
@@ -64,13 +68,27 @@ def absence(waits: Waits, rank: int) -> Absence:
     if code is not None and not closed and code in (-9, 137):
         links = [Link(f, _ended(rank, code), STRONG) for f in exits[:1]]
         return Absence(rank, KILLED, "killed by unknown", None, links, None, code)
-    if not closed and (code == 0 or (code is None and _left_quietly(case, rank))):
+    done = code is None and rank not in waits.places and any(f.values.get("done") for f in case.of("output", rank=rank))
+    if not closed and (code == 0 or (code is None and _left_quietly(case, rank)) or done):
         links = [Link(f, _ended(rank, 0), STRONG) for f in exits[:1]] or _quiet_links(case, rank)
         return Absence(rank, EXITED, "exited (code 0)", None, links, None, 0)
-    if not closed and code is not None and code > 0 and not _lost(case, rank):
+    logged = known is not None and "log" in known.has
+    if not closed and code is not None and code > 0 and logged and not _lost(case, rank):
         links = [Link(f, _ended(rank, code), STRONG) for f in exits[:1]]
         return Absence(rank, EXITED, f"exited (code {code})", None, links, None, code)
-    return Absence(rank, ALIVE, code=code)
+    return Absence(rank, ALIVE if alive(waits, rank) else UNKNOWN, code=code)
+
+
+def alive(waits: Waits, rank: int) -> bool:
+    """Whether anything says that the rank still ran while the others waited."""
+    case = waits.case
+    known = case.ranks.get(rank)
+    if rank in waits.places or (known is not None and known.closed) or case.of("heartbeat", "gil", rank=rank):
+        return True
+    # with NCCL the watchdog writes a dump while the job stands; with gloo the program itself does, often at its end
+    return any(
+        p.by == "recorder" and g.backend == "nccl" for g in waits.groups for r, p in g.ranks.items() if r == rank
+    )
 
 
 def own_exception(case: Case, rank: int) -> Fact | None:
@@ -135,3 +153,45 @@ def _quiet_links(case: Case, rank: int) -> list[Link]:
             )
             out.append(Link(fact, done, MEDIUM if not out else WEAK))
     return out
+
+
+def missing_of_a_killer(ranks: list[int]) -> tuple[list[Text], list[Text]]:
+    """(what to collect, what to type) when SIGKILL came from nobody knows where."""
+    missing = [
+        Text("kernel log of the node (dmesg): an OOM kill leaves a line there",
+             "节点的内核日志（dmesg）：OOM kill 会在其中留下记录"),
+        Text("memory.events of the cgroup (oom_kill), records of the scheduler (sacct, kubectl describe)",
+             "cgroup 的 memory.events（oom_kill）、调度器记录（sacct、kubectl describe）"),
+    ]  # fmt: skip
+    command = Text(
+        "dmesg -T | grep -i -E 'killed process|oom' where rank {n} ran",
+        "在 rank {n} 的节点执行 dmesg -T | grep -i -E 'killed process|oom'",
+        n=listed(ranks),
+    )
+    return missing, [command]
+
+
+def unseen(case: Case) -> Iterator[Hypothesis]:
+    """Everyone of whom something is known is in one call, and nobody of them lacks: who left no trace is missing."""
+    for joined in case.waits.joined():
+        ranks = joined.unseen
+        if not ranks or len(joined.ranks) < 2 or len(ranks) >= len(joined.ranks):
+            continue
+        wait = Wait(joined.group, joined.seq, joined.op, joined.ranks, ranks, joined.facts)
+        said = Text(
+            "nothing tells what {who} called, all others of the group wait",
+            "{who} 的调用不得而知，组内其他 rank 都在等待",
+            who=who(ranks),
+        )
+        here = call(joined.op, joined.seq, joined.group)
+        text = Text(
+            "recorder: {who} in {here}, unfinished",
+            "记录器：{who} 正在 {here}，未完成",
+            who=who(joined.ranks),
+            here=here,
+        )
+        link = Link(joined.facts[0], text)
+        out = Hypothesis("rank-absent", "no trace", and_waiters(said, wait), ranks, POSSIBLE, None, [link])
+        out.missing = [Text("dump, log or stack of {who}", "{who} 的转储、日志或调用栈", who=who(ranks))]
+        yield out
+        return

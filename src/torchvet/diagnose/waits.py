@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
 from .waits_groups import group_states
 from .waits_pairs import Pair, pairs_of
-from .waits_stacks import Place, places, stack_split, stack_wait
+from .waits_stacks import OUTSIDE, Place, more_votes, places, stack_split, stack_wait, unseen_split
 from .waits_texts import told
 from .waits_votes import Split, fingerprints, left_out, splits_of
 
@@ -55,8 +55,29 @@ class Waits:
                 known = [by_stack]
             elif (split := stack_split(self.places)) is not None:
                 self.splits = [split]
+        for split in self.splits:
+            if split.by == "recorder":
+                more_votes(split, self.places, case)
+        if not known and not self.splits and not self.stuck:
+            known = self._by_stacks_of_unseen()
         self.all: list[Wait] = known
         self.roots, self.cycles = roots_and_cycles(known)
+
+    def _by_stacks_of_unseen(self) -> list[Wait]:
+        """All dumps show one call; the stack of a rank without a dump may show that it is in another, or in none."""
+        for joined in self.joined():
+            found = {r: self.places[r] for r in joined.unseen if r in self.places}
+            split = unseen_split(joined.group, joined.seq, joined.op, joined.ranks, joined.facts, found)
+            if split is not None:
+                self.splits.append(split)
+                return []
+            outside = sorted(r for r, at in found.items() if at.what in OUTSIDE)
+            if outside and len(joined.ranks) > 1:
+                told_by = [found[r].fact for r in outside[:4]]
+                return [
+                    Wait(joined.group, joined.seq, joined.op, joined.ranks, outside, joined.facts, "recorder", told_by)
+                ]
+        return []
 
     def waiting_for(self, rank: int) -> list[Wait]:
         """The waits that lack this rank, those with most waiters first."""
@@ -64,6 +85,10 @@ class Waits:
 
     def waiters(self) -> list[int]:
         return sorted({r for w in self.all for r in w.waiters})
+
+    def busy(self, rank: int) -> bool:
+        """Whether the rank itself has an unfinished collective: then it waits too, for somebody who left no trace."""
+        return any((p := g.ranks.get(rank)) is not None and p.open is not None for g in self.groups)
 
     def stuck_ranks(self) -> list[int]:
         return sorted({s.rank for s in self.stuck})

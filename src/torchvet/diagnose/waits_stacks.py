@@ -28,6 +28,8 @@ COLLECTIVE, SEND, RECEIVE, PAIRS, JOINING, LEAVING, BACKWARD, LOADER, PROGRAM, U
     "collective", "send", "receive", "pairs", "joining", "leaving", "backward", "loader", "program", "unknown",
 )  # fmt: skip
 
+OUTSIDE = (PROGRAM, LOADER, SEND, RECEIVE, PAIRS, LEAVING)
+
 _DISTRIBUTED = re.compile(r"torch/(?:distributed|nn/parallel)/|(?:deepspeed/comm|horovod)/")
 _LOADER = re.compile(r"torch/utils/data/(?:dataloader|_utils/)")
 _BACKWARD = re.compile(r"torch/(?:autograd/|_tensor\.py)")
@@ -94,7 +96,7 @@ def stack_wait(found: dict[int, Place]) -> Wait | None:
     for rank, at in sorted(found.items()):
         if at.what == COLLECTIVE:
             inside.setdefault(canonical(at.function), []).append(rank)
-    outside = sorted(r for r, at in found.items() if at.what in (PROGRAM, LOADER, SEND, RECEIVE, PAIRS, LEAVING))
+    outside = sorted(r for r, at in found.items() if at.what in OUTSIDE)
     if not inside or not outside:
         return None
     op, waiters = max(inside.items(), key=lambda kv: len(kv[1]))
@@ -119,3 +121,41 @@ def stack_split(found: dict[int, Place]) -> Split | None:
     if len(sides) < 2:
         return None
     return decided(Split("", None, OPERATION, list(sides.values()), "stack"))
+
+
+def more_votes(split: Split, found: dict[int, Place], case: Case) -> None:
+    """Ranks of whose calls no dump tells: their stack, or the traceback of a victim, may show which one they made."""
+    if split.what != OPERATION:
+        return
+    voted = set(split.ranks)
+    sides = {side.row[0]: side for side in split.sides}
+    reducing = [op for op in sides if op.startswith(("all_reduce", "reduce_scatter"))]
+    others = dict(found)
+    for fact in case.of("exception"):
+        if fact.rank is not None and fact.rank not in others and fact.values.get("victim"):
+            others[fact.rank] = place(fact.rank, fact.values.get("frames") or [], fact)
+    for rank, at in sorted(others.items()):
+        if rank in voted:
+            continue
+        op = canonical(at.function) if at.what == COLLECTIVE else ""
+        if at.what == BACKWARD and len(reducing) == 1:
+            op = reducing[0]
+        if op in sides:
+            sides[op].ranks = sorted([*sides[op].ranks, rank])
+            voted.add(rank)
+    decided(split)
+
+
+def unseen_split(
+    group: str, seq: int, op: str, ranks: list[int], facts: list[Fact], found: dict[int, Place]
+) -> Split | None:
+    """Ranks without a dump whose stacks show another collective than all dumps do."""
+    first = facts[0].values.get("frames") or [] if facts else []
+    frames = tuple((str(p), int(n), str(f)) for p, n, f in first)
+    sides = {op: Side((op, "", "", frames), list(ranks), facts[0] if facts else None)}
+    for rank, at in sorted(found.items()):
+        if at.what == COLLECTIVE:
+            called = canonical(at.function)
+            own = tuple((str(p), int(n), str(f)) for p, n, f in at.frames)
+            sides.setdefault(called, Side((called, "", "", own), [], at.fact)).ranks.append(rank)
+    return decided(Split(group, seq, OPERATION, list(sides.values()))) if op and len(sides) > 1 else None

@@ -138,6 +138,7 @@ def decided(split: Split) -> Split:
     """With the sides in order, and the minority named where more than half agree."""
     split.sides.sort(key=lambda s: (-len(s.ranks), s.ranks))
     votes = sum(len(s.ranks) for s in split.sides)
+    split.minority = []
     if 2 * len(split.sides[0].ranks) > votes:
         split.minority = sorted(r for side in split.sides[1:] for r in side.ranks)
     return split

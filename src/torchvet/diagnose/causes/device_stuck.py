@@ -58,8 +58,8 @@ def _by_kernel(case: Case, device: str, number: int, fact: Fact) -> Hypothesis:
     out.contradicts = claim_of_launcher(case.waits, ranks) if ranks else []
     out.explains = [(kind, r) for kind in CONSEQUENCES for r in ranks]
     if not ranks:
-        out.missing.append(Text("which rank uses this GPU: the NCCL start lines (NCCL_DEBUG=INFO) name the bus id of each",
-                                "该 GPU 属于哪个 rank：NCCL 启动行（NCCL_DEBUG=INFO）给出每个 rank 的总线号"))  # fmt: skip
+        out.missing.append(Text("which rank uses this GPU: NCCL's start lines (NCCL_DEBUG=INFO) name the bus ids",
+                                "该 GPU 属于哪个 rank：NCCL 启动行（NCCL_DEBUG=INFO）给出总线号"))  # fmt: skip
     return out
 
 
@@ -92,5 +92,5 @@ def _by_recorder(case: Case, ranks: list[int], reported: list[Fact]) -> Hypothes
             Text("kernel log of the nodes (Xid lines), nvidia-smi -q", "节点的内核日志（Xid 行）、nvidia-smi -q")
         )
     out.next.append(Text("dmesg -T | grep -i xid on the node of rank {n}, then dcgmi diag -r 3",
-                         "在 rank {n} 所在节点执行 dmesg -T | grep -i xid，然后 dcgmi diag -r 3", n=ranks[0]))  # fmt: skip
+                         "在 rank {n} 的节点执行 dmesg -T | grep -i xid，再 dcgmi diag -r 3", n=ranks[0]))  # fmt: skip
     return out

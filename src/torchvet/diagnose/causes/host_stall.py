@@ -34,7 +34,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     found: dict[str, list[int]] = {}
     for rank in sorted({*waits.roots, *(r for r in held if held[r].kind == "gil")}):
         at = waits.places.get(rank)
-        if rank in stuck or absence(waits, rank).how != ALIVE:
+        if rank in stuck or absence(waits, rank).how != ALIVE or (waits.busy(rank) and rank not in held):
             continue
         if at is not None and at.what in (SEND, RECEIVE, PAIRS):
             continue  # it waits for a partner: p2p-partner-missing

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..absence import ALIVE, CRASHED, EXITED, KILLED, Absence, absence, own_exception, told_elsewhere
+from ..absence import (
+    ALIVE,
+    CRASHED,
+    EXITED,
+    KILLED,
+    UNKNOWN,
+    Absence,
+    absence,
+    missing_of_a_killer,
+    own_exception,
+    told_elsewhere,
+    unseen,
+)
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, Cause, Hypothesis
-from ..ranks import failed, listed
+from ..ranks import failed
 from ..said import and_waiters, claim_of_launcher, last_words, plural, sure, waiting, who
 
 TYPE_CHECKING = False
@@ -34,6 +46,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
     gone: dict[tuple[str, str], list[Absence]] = {}
     for rank in sorted(candidates):
         found = absence(waits, rank)
+        if found.how == UNKNOWN and (rank not in waits.roots or waits.busy(rank)):
+            continue
         if found.how != ALIVE and (found.how != EXITED or waits.waiting_for(rank) or case.of("lost", "watchdog")):
             gone.setdefault((found.how, found.sub), []).append(found)
     for (how, sub), rows in gone.items():
@@ -41,6 +55,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
         if len(case.ranks) > 2 and len(ranks) > MANY * len(case.ranks) and not set(ranks) & set(waits.roots):
             continue
         yield _hypothesis(case, how, sub, rows, ranks)
+    if not gone and not (waits.roots or waits.cycles or waits.splits or waits.stuck):
+        yield from unseen(case)
 
 
 def _ended_by_itself(case: Case, rank: int) -> bool:
@@ -70,6 +86,8 @@ def _hypothesis(case: Case, how: str, sub: str, rows: list[Absence], ranks: list
     elif how == KILLED:
         said = Text("{who} {was} ended by SIGKILL; who sent it is not known", "{who} 被 SIGKILL 终止，发送者未知",
                     who=who(ranks), was=plural(ranks, "was", "were"))  # fmt: skip
+    elif how == UNKNOWN:
+        said = Text("{who} made no further call; why is not known", "{who} 没有再发起调用，原因未知", who=who(ranks))
     else:
         code = Text("with code {code}", "（退出码 {code}）", code=first.code if first.code is not None else 0)
         said = Text("{who} left the job {code}", "{who} 离开了作业{code}", who=who(ranks), code=code)
@@ -80,29 +98,21 @@ def _hypothesis(case: Case, how: str, sub: str, rows: list[Absence], ranks: list
         "rank-absent", sub, said, ranks, sure(links, POSSIBLE if how == KILLED else CONFIRMED),
         site if len(sites) <= 1 else None, links + last_words(waits, ranks),
     )  # fmt: skip
-    if all(told_elsewhere(case, a) for a in rows):
+    if how == CRASHED and all(told_elsewhere(case, a) for a in rows):
         out.confidence = POSSIBLE
-    if how == EXITED and site is None and lacking and lacking[0].frames:
+    if how in (EXITED, UNKNOWN) and site is None and lacking and lacking[0].frames:
         out.site = (lacking[0].frames[0][0], lacking[0].frames[0][1])  # the call that it did not make
     if how == EXITED and not lacking and out.confidence == CONFIRMED:
         out.confidence = PROBABLE
     out.contradicts = claim_of_launcher(waits, ranks)
     out.explains = [("host-stall", r) for r in ranks]
     if how == KILLED:
-        _ask_for_killer(out, ranks)
+        out.missing, out.next = missing_of_a_killer(ranks)
+    elif how == UNKNOWN:
+        out.confidence = min(out.confidence, PROBABLE, key=(POSSIBLE, PROBABLE, CONFIRMED).index)
+        out.missing = [Text("stack, log or exit code of {who}", "{who} 的调用栈、日志或退出码", who=who(ranks))]
     elif how == EXITED:
         out.rule = "uneven-loop"
     else:
         out.rule = "stranded-by-exception"
     return out
-
-
-def _ask_for_killer(out: Hypothesis, ranks: list[int]) -> None:
-    out.missing = [
-        Text("kernel log of the node (dmesg): an OOM kill leaves a line there",
-             "节点的内核日志（dmesg）：OOM kill 会在其中留下记录"),
-        Text("memory.events of the cgroup (oom_kill), records of the scheduler (sacct, kubectl describe)",
-             "cgroup 的 memory.events（oom_kill）、调度器记录（sacct、kubectl describe）"),
-    ]  # fmt: skip
-    out.next = [Text("dmesg -T | grep -i -E 'killed process|oom' where rank {n} ran",
-                     "在 rank {n} 的节点执行 dmesg -T | grep -i -E 'killed process|oom'", n=listed(ranks))]  # fmt: skip
