@@ -61,6 +61,8 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     device          gpu, bus, uuid, used, total, processes [[pid, name, bytes]]
     package         name, old, new, action                           dpkg, apt, pip history
     container       shm_size, ipc, command                           how a container was started
+    snapshot, snapshot-site                                          GPU memory by place (`snapshot.py`)
+    trace           steps, step_ms, span_ms, data_ms, comm_ms, exposed_ms, busy_ms       torch.profiler (`trace.py`)
     source          language                                         a program's file: not read as a log
     ...             a reader may add kinds; it documents them in its module
 
