@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,18 @@ def test_nothing_on_the_machine_is_changed(tmp_path):
     before = sorted(os.listdir("/dev/shm")), sorted(os.listdir(tmp_path))
     preflight("--checkpoint-dir", str(tmp_path), "--data-dir", str(tmp_path), env={"TMPDIR": str(tmp_path)})
     assert (sorted(os.listdir("/dev/shm")), sorted(os.listdir(tmp_path))) == before
+
+
+@mounting
+@pytest.mark.parametrize("timeout", ["3", "10"])
+def test_a_hanging_nvidia_smi_hides_no_other_result(tmp_path, timeout):
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nsleep 300\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    began = time.monotonic()
+    code, results = preflight(
+        "--timeout", timeout, before="mount -t tmpfs -o size=64m tmpfs /dev/shm", wrap=("unshare", "-m"),
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert time.monotonic() - began < float(timeout) + 1.5
+    assert code == 1 and results["shm-size"]["verdict"] == "fail", results["shm-size"]
+    assert results["gpu-driver"]["verdict"] == "fail"

@@ -249,6 +249,12 @@ class Host:
                     self.hung.add(argv[0])
             return self._known[key]  # type: ignore[no-any-return]
 
+    def answered(self, command: str) -> bool:
+        """Was a command run already, and gave an answer? Asking it again then costs nothing."""
+        return command not in self.hung and any(
+            isinstance(k, tuple) and k[:2] == ("run", command) for k in [*self._known]
+        )
+
     def python(self, code: str, seconds: float, *words: str) -> Ran:
         """Run code in a child interpreter; `words` are its sys.argv[1:]. Code that says `# packages` on its first line
         gets the installed packages, other code the bare standard library."""

@@ -9,6 +9,7 @@ import time
 
 from torchvet.findings import Text, UserError
 
+from .nvidia import ask
 from .plan import gpus
 from .probe import AREAS, FAIL, UNKNOWN, VERDICTS, WARN, Probe, Result, load, probe_names
 from .surroundings import surroundings
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 SCHEMA = 1
-PATIENCE = 0.3
-"""Seconds that are kept of the whole time for what comes after the probes."""
+LAST, PATIENCE = 0.8, 0.2
+"""Seconds before the end of the whole time: when commands are killed, and when probes are no longer waited for."""
 
 
 class NodeReport:
@@ -91,13 +92,14 @@ def examine(
     time, all together `seconds`; what gives no answer is unknown. UserError: no such probe or area."""
     start = time.monotonic()
     end = start + seconds
-    host.deadline = end - min(PATIENCE, seconds / 4)
+    host.deadline = end - min(LAST, seconds / 4)
+    patience = end - min(PATIENCE, seconds / 8)
     probes, skipped, results = _chosen(only, skip)
     turns = [_Turn(p, host, plan) for p in probes]
     for turn in turns:
         turn.start(host)
     for turn in turns:
-        left = min(turn.started + turn.probe.seconds + 1, host.deadline) - time.monotonic()
+        left = min(turn.started + turn.probe.seconds + 1, patience) - time.monotonic()
         turn.done.wait(max(0.0, left))
     absent = 0
     for turn in turns:
@@ -135,14 +137,21 @@ def describe(host: Host) -> dict[str, Any]:
 
 
 def _gpus(host: Host) -> str:
-    """ "8 × NVIDIA H100 80GB HBM3, driver 570.86.15", from the driver's files: no command is run; "" without GPUs."""
+    """ "8 × NVIDIA H100 80GB HBM3, driver 570.86.15", from the driver's files, or from nvidia-smi where a probe
+    has asked it; "" without GPUs."""
     folder = "/proc/driver/nvidia/gpus"
     models: dict[str, int] = {}
     for name in host.list(folder):
         found = re.search(r"^Model:\s*(.+)$", host.read(f"{folder}/{name}/information") or "", re.MULTILINE)
         model = found[1].strip() if found else "GPU"
         models[model] = models.get(model, 0) + 1
-    seen = gpus(host)
+    if not models and host.answered("nvidia-smi"):
+        smi = ask(host)
+        for gpu in smi.gpus:
+            models[gpu.name or "GPU"] = models.get(gpu.name or "GPU", 0) + 1
+        said = ", ".join(f"{n} × {model}" for model, n in models.items())
+        return f"{said}, driver {smi.driver}" if said and smi.driver else said
+    seen = gpus(host) if models or "nvidia-smi" not in host.hung else 0
     if seen and sum(models.values()) > seen:  # the container got some of the node's
         models = {next(iter(models)): seen} if len(models) == 1 else {"GPU": seen}
     if not models and seen:

@@ -174,7 +174,8 @@ class Plan:
 
 
 def gpus(host: Host) -> int:
-    """GPUs that this process can see by device files and CUDA_VISIBLE_DEVICES; no command is run. 0: none seen."""
+    """GPUs that this process can use: device files, else what nvidia-smi lists (1 when it hangs: there is something to
+    hang on), less what CUDA_VISIBLE_DEVICES leaves out. 0: none seen."""
     chosen = host.env.get("CUDA_VISIBLE_DEVICES") or host.env.get("HIP_VISIBLE_DEVICES")
     files = len([n for n in host.list("/dev") if re.fullmatch(r"nvidia\d+", n)])
     if not files:  # a render node is the display of any card: only AMD's compute driver tells
@@ -182,6 +183,14 @@ def gpus(host: Host) -> int:
         files = sum(
             (whole(host.read(f"/sys/class/kfd/kfd/topology/nodes/{n}/gpu_id")) or 0) > 0 for n in nodes
         ) if host.exists("/dev/kfd") else 0  # fmt: skip
+    if not files and not host.exists("/dev/kfd"):
+        from .nvidia import ask, visible
+
+        smi = ask(host)
+        if smi.state == "hangs":
+            return 1
+        left = visible(host, smi)
+        return len(smi.gpus if left is None else left)
     if chosen is None or not files:
         return files
     names = [x for x in chosen.split(",") if x.strip() and x.strip() != "-1"]

@@ -30,8 +30,8 @@ def check(host: Host, plan: Plan) -> Result | None:
     said = Text(
         "PyTorch {v}, built for {kind}", "PyTorch {v}，面向 {kind} 构建", v=torch, kind=f"{built} {number}".strip()
     )
-    nvidia = bool([n for n in host.list("/dev") if n == "nvidiactl"])
     amd = host.exists("/dev/kfd")
+    nvidia = "nvidiactl" in host.list("/dev") or (not amd and gpus(host) > 0)
     if not gpus(host) or (built == "CUDA" and nvidia) or (built == "ROCm" and amd):
         return PROBE.ok(torch, None, said)
     if not nvidia and not amd:
