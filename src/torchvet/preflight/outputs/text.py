@@ -29,7 +29,7 @@ NAME = 18
 
 
 def render(report: NodeReport, style: Style) -> str:
-    lines = [headline(report, style), ""]
+    lines = [*wrap(visible(headline(report, style)), style.width), ""]
     listed = report.worst_first()
     unknown = [r for r in listed if r.verdict == UNKNOWN]
     hidden = 0
@@ -44,8 +44,9 @@ def render(report: NodeReport, style: Style) -> str:
         more = Text("{n} more that cannot be told", "另有 {n} 项无法判断", n=hidden)
         lines.append(f"{_label(UNKNOWN, style)}  {more.render(style.language)}")
     if not style.verbose and (report.count(PASS) or report.counts.get("not_applicable")):
-        lines.append(passed(report, style))
-    lines += ["", _paint(verdict(report, style.fail_on).render(style.language), "strong", style)]
+        lines += wrap(passed(report, style), style.width)
+    last = wrap(verdict(report, style.fail_on).render(style.language), style.width)
+    lines += ["", *(_paint(line, "strong", style) for line in last)]
     text = "\n".join(lines) + "\n"
     return text if style.unicode else text.translate(ASCII)
 
