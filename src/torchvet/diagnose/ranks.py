@@ -210,7 +210,7 @@ def _pids(case: Case, bases: dict[str, int]) -> dict[tuple[str, int], int]:
         ):
             put(str(fact.values.get("node", "")), fact.values["pid"], fact.rank)
     for fact in case.of("exit"):
-        if fact.values.get("by") == "launcher" and isinstance(fact.values.get("local"), int):
+        if fact.values.get("by") in ("launcher", "spawn") and isinstance(fact.values.get("local"), int):
             node = place_of(fact.source).node
             known = [b for n, b in bases.items() if _same_node(n, node)] or (
                 list(bases.values()) if len(bases) == 1 else [] if bases else [0]
@@ -242,7 +242,7 @@ def _by_process(case: Case, pids: dict[tuple[str, int], int], bases: dict[str, i
         if (
             fact.rank is None
             and fact.kind == "exit"
-            and fact.values.get("by") == "launcher"
+            and fact.values.get("by") in ("launcher", "spawn")
             and isinstance(fact.values.get("local"), int)
         ):
             known = [b for n, b in bases.items() if _same_node(n, node)] or ([0] if not bases else [])

@@ -76,8 +76,8 @@ def kernel_fact(pattern: Pattern, line: bytes) -> dict[str, Any] | None:
         del values["pid"]
     if pattern.kind == "oom-kill":
         values["rss"] = (values.pop("anon_kb", 0) + values.pop("shmem_kb", 0)) * 1024
-        if values.pop("memcg", None):
-            values["constraint"] = "CONSTRAINT_MEMCG"
+        if pattern.literal == b"ut of memory: Kill":
+            values["constraint"] = "CONSTRAINT_MEMCG" if values.pop("memcg", None) else "CONSTRAINT_NONE"
     for name in ("usage", "limit"):
         if f"{name}_kb" in values:
             values[name] = values.pop(f"{name}_kb") * 1024

@@ -46,6 +46,7 @@ _DONE = re.compile(
 _SAYS_RANK = re.compile(
     rb"(?i)\b(?:global[_ ]?)?rank[ =:]{1,3}(\d{1,6})\b(?: ?(?:of|/) ?(\d{1,6})\b)?|\brank (\d{1,6}) of (\d{1,6})\b"
 )
+_SPAWNED = re.compile(rb"-- Process (\d{1,6}) terminated with the following error:")
 _LITERALS = tuple({**BY_LITERAL, **KERNEL_BY_LITERAL})
 
 
@@ -67,6 +68,7 @@ class Voice:
         self.last_time: float | None = None
         self.done = False
         self.lines = 0
+        self.spawned: int | None = None  # torch.multiprocessing.spawn: whose traceback follows
         self.fatal: Fact | None = None  # "Fatal Python error": its stack follows
         self.fatal_open = False
 
@@ -145,6 +147,10 @@ class LogReading:
             self.named[speaker.rank] = self.named.get(speaker.rank, 0) + 1
         voice = self.voice(speaker)
         voice.lines += 1
+        if line[:11] == b"-- Process " and (found := _SPAWNED.match(line)):
+            self.close(voice)
+            voice.spawned = int(found.group(1))
+            return
         if voice.traceback is not None:
             if voice.traceback.feed(line):
                 if active:
@@ -305,6 +311,8 @@ class LogReading:
             return
         if values["type"] in ("ChildFailedError", "SignalException"):
             return  # the agent's own end; its block says more
+        if voice.spawned is not None:
+            values["local"], voice.spawned = voice.spawned, None
         line = f"{values['type']}: {values['message']}".encode()
         self.fact("exception", traceback.line, line, voice, values)
         frames = values["frames"]

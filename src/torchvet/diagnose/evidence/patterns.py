@@ -210,6 +210,8 @@ PATTERNS: tuple[Pattern, ...] = (
     P("attempt", b"restarting worker group", rb"attempts? left; will restart worker group|restarting worker group", by="launcher"),
     P("attempt", b"will restart worker group", rb"(?P<left>\d+)/(?P<most>\d+) attempts left; will restart worker group", by="launcher"),
     P("launched", b"started rank", rb"started rank (?P<rank>\d+) of (?P<world>\d+), pid (?P<pid>\d+)"),
+    P("exit", b"terminated with signal", rb"(?i)process (?P<local>\d+) terminated with signal (?P<signal>SIG\w+)", by="spawn"),
+    P("exit", b"terminated with exit code", rb"(?i)process (?P<local>\d+) terminated with exit code (?P<code>\d+)", by="spawn"),
     P("exit", b"exits with return code", rb"Process (?P<pid>\d+) exits with return code = (?P<code>-?\d+)", by="launcher"),
     # Slurm
     P("oom-kill", b"oom", rb"Detected (?P<count>\d+) oom[-_ ]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<step>[\w.+]+)", by="slurm", constraint="CONSTRAINT_MEMCG"),
