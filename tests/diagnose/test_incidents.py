@@ -35,7 +35,9 @@ def judged(truth: dict, found) -> list[str]:
         out.append(f"ranks {sorted(got)} instead of {sorted(ranks)}")
     line = " ; ".join(f"{h.cause} {h.sub} {h.summary}" for h in verdicts)
     for rule in truth.get("must_not_say") or []:
-        out += [f"says: {rule['say']}" for pattern in rule.get("match") or [] if re.search(pattern, line, re.IGNORECASE)]
+        out += [
+            f"says: {rule['say']}" for pattern in rule.get("match") or [] if re.search(pattern, line, re.IGNORECASE)
+        ]
     limit = truth.get("confidence_max")
     if limit and CONFIDENCES.index(verdicts[0].confidence) < CONFIDENCES.index(limit):
         out.append(f"is {verdicts[0].confidence}, the evidence allows {limit}")

@@ -24,18 +24,34 @@ def case(*causes: str, ranks: tuple[int, ...] = (), sub: str = ""):
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {request}. GPU {gpu} has a total capacity of {cap} of which {free} is free. {others}Including non-PyTorch memory, this process has {proc} memory in use. Of the allocated memory {alloc} is allocated by PyTorch, and {resv} is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
 
 
-def oom(request="512.00 MiB", gpu=0, cap="79.25 GiB", free="101.00 MiB", others="", proc="79.10 GiB", alloc="77.90 GiB", resv="640.00 MiB"):
+def oom(
+    request="512.00 MiB",
+    gpu=0,
+    cap="79.25 GiB",
+    free="101.00 MiB",
+    others="",
+    proc="79.10 GiB",
+    alloc="77.90 GiB",
+    resv="640.00 MiB",
+):
     return OOM.format(request=request, gpu=gpu, cap=cap, free=free, others=others, proc=proc, alloc=alloc, resv=resv)
 
 
 @case("gpu-oom", ranks=(1,), sub="fragmentation")
 def fragments(job: Job):
-    job.steps(900, 940).raised(1, oom("2.00 GiB", 1, free="1.12 GiB", proc="78.01 GiB", alloc="55.20 GiB", resv="21.90 GiB"), MAIN, STEP).closed(1)
+    job.steps(900, 940).raised(
+        1, oom("2.00 GiB", 1, free="1.12 GiB", proc="78.01 GiB", alloc="55.20 GiB", resv="21.90 GiB"), MAIN, STEP
+    ).closed(1)
 
 
 @case("gpu-oom", ranks=(0,), sub="fragmentation")
 def fragments_torch_1_12(job: Job):
-    job.steps(0, 12).raised(0, "RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB (GPU 0; 15.78 GiB total capacity; 9.20 GiB already allocated; 201.75 MiB free; 14.02 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.", MAIN, prefix=False).closed(0, old=True)
+    job.steps(0, 12).raised(
+        0,
+        "RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB (GPU 0; 15.78 GiB total capacity; 9.20 GiB already allocated; 201.75 MiB free; 14.02 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.",
+        MAIN,
+        prefix=False,
+    ).closed(0, old=True)
 
 
 @case("gpu-oom", ranks=(2,), sub="full")
@@ -52,13 +68,23 @@ def all_ranks_full(job: Job):
 
 @case("gpu-oom", ranks=(3,), sub="other-process")
 def other_process_torch_2_1(job: Job):
-    job.raised(3, "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 3 has a total capacty of 39.39 GiB of which 1.10 GiB is free. Process 991 has 21.30 GiB memory in use. Process 12088 has 16.90 GiB memory in use. Of the allocated memory 15.90 GiB is allocated by PyTorch, and 310.20 MiB is reserved by PyTorch but unallocated.", MAIN).closed(3)
+    job.raised(
+        3,
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 3 has a total capacty of 39.39 GiB of which 1.10 GiB is free. Process 991 has 21.30 GiB memory in use. Process 12088 has 16.90 GiB memory in use. Of the allocated memory 15.90 GiB is allocated by PyTorch, and 310.20 MiB is reserved by PyTorch but unallocated.",
+        MAIN,
+    ).closed(3)
 
 
 @case("gpu-oom", ranks=(1,), sub="leak")
 def leak_on_one_rank(job: Job):
     for r in range(4):
-        job.out(r, "".join(f"iter {i} | loss 2.1 | max_memory_allocated {20.0 + (i * 0.05 if r == 1 else 0):.2f} GB\n" for i in range(0, 1000, 10)))
+        job.out(
+            r,
+            "".join(
+                f"iter {i} | loss 2.1 | max_memory_allocated {20.0 + (i * 0.05 if r == 1 else 0):.2f} GB\n"
+                for i in range(0, 1000, 10)
+            ),
+        )
     job.raised(1, oom(gpu=1), MAIN).closed(1)
 
 
@@ -75,25 +101,42 @@ def host_memory(job: Job):
 
 @case("host-oom", ranks=(3,), sub="host")
 def worker_killed_by_the_host(job: Job):
-    job.steps(0, 30).raised(3, "RuntimeError: DataLoader worker (pid 12847) is killed by signal: Killed. ", MAIN).closed(3)
-    job.write("kern.log", "Mar  4 11:20:01 node-a kernel: [812345.112233] Out of memory: Killed process 12847 (pt_data_worker) total-vm:9123456kB, anon-rss:8123456kB, file-rss:0kB, shmem-rss:4kB, UID:0 pgtables:1kB oom_score_adj:0\n")
+    job.steps(0, 30).raised(
+        3, "RuntimeError: DataLoader worker (pid 12847) is killed by signal: Killed. ", MAIN
+    ).closed(3)
+    job.write(
+        "kern.log",
+        "Mar  4 11:20:01 node-a kernel: [812345.112233] Out of memory: Killed process 12847 (pt_data_worker) total-vm:9123456kB, anon-rss:8123456kB, file-rss:0kB, shmem-rss:4kB, UID:0 pgtables:1kB oom_score_adj:0\n",
+    )
 
 
 @case("host-oom", ranks=(1,), sub="cgroup")
 def slurm_memory(job: Job):
     job.steps(0, 8).closed(1, -9)
-    job.write("slurm-77120.out", "slurmstepd: error: Detected 1 oom_kill event in StepId=77120.0. Some of the step tasks have been OOM Killed.\nsrun: error: node-a: task 0: Out Of Memory\n")
-    job.write("sacct.txt", "JobID        JobName    State      ExitCode  Elapsed    MaxRSS     ReqMem\n------------ ---------- ---------- -------- ---------- ---------- ----------\n77120        train      OUT_OF_ME+    0:125   01:12:10                    256G\n77120.batch  batch      OUT_OF_ME+    0:125   01:12:10  262144000K\n")
+    job.write(
+        "slurm-77120.out",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=77120.0. Some of the step tasks have been OOM Killed.\nsrun: error: node-a: task 0: Out Of Memory\n",
+    )
+    job.write(
+        "sacct.txt",
+        "JobID        JobName    State      ExitCode  Elapsed    MaxRSS     ReqMem\n------------ ---------- ---------- -------- ---------- ---------- ----------\n77120        train      OUT_OF_ME+    0:125   01:12:10                    256G\n77120.batch  batch      OUT_OF_ME+    0:125   01:12:10  262144000K\n",
+    )
 
 
 @case("host-oom", ranks=(0,))
 def bad_alloc(job: Job):
-    job.steps(0, 3).err(0, "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n").closed(0, -6)
+    job.steps(0, 3).err(
+        0, "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+    ).closed(0, -6)
 
 
 @case("host-oom", ranks=(2,))
 def numpy_memory(job: Job):
-    job.steps(0, 3).raised(2, "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 96.0 GiB for an array with shape (12884901888,) and data type float64", MAIN).closed(2)
+    job.steps(0, 3).raised(
+        2,
+        "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 96.0 GiB for an array with shape (12884901888,) and data type float64",
+        MAIN,
+    ).closed(2)
 
 
 @case("rank-absent", "unknown", ranks=(1,))
@@ -104,8 +147,14 @@ def killed_by_nobody_known(job: Job):
 @case("scheduler-action", sub="preemption")
 def preempted(job: Job):
     job.steps(0, 50)
-    job.write("slurm-991.out", "slurmstepd: error: *** JOB 991 ON node-a CANCELLED AT 2025-03-04T11:20:05 DUE TO PREEMPTION ***\n")
-    job.write("sacct.txt", "JobID|State|ExitCode|Elapsed|NodeList\n991|PREEMPTED|0:0|03:00:01|node-a\n991.batch|CANCELLED|0:15|03:00:02|node-a\n")
+    job.write(
+        "slurm-991.out",
+        "slurmstepd: error: *** JOB 991 ON node-a CANCELLED AT 2025-03-04T11:20:05 DUE TO PREEMPTION ***\n",
+    )
+    job.write(
+        "sacct.txt",
+        "JobID|State|ExitCode|Elapsed|NodeList\n991|PREEMPTED|0:0|03:00:01|node-a\n991.batch|CANCELLED|0:15|03:00:02|node-a\n",
+    )
 
 
 @case("scheduler-action", sub="node failure")
@@ -113,31 +162,47 @@ def node_failed(job: Job):
     job.steps(0, 50, [0, 1])
     for r in (0, 1):
         job.watchdog(r, 812)
-    job.write("slurm-992.out", "srun: error: Node failure on node-c\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nslurmstepd: error: *** STEP 992.0 ON node-a CANCELLED AT 2025-03-04T11:20:05 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n")
-    job.write("sacct.txt", "JobID           State      ExitCode   Elapsed    Timelimit NodeList\n992             NODE_FAIL       1:0  03:00:24   12:00:00   node-[a-d]\n")
+    job.write(
+        "slurm-992.out",
+        "srun: error: Node failure on node-c\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nslurmstepd: error: *** STEP 992.0 ON node-a CANCELLED AT 2025-03-04T11:20:05 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n",
+    )
+    job.write(
+        "sacct.txt",
+        "JobID           State      ExitCode   Elapsed    Timelimit NodeList\n992             NODE_FAIL       1:0  03:00:24   12:00:00   node-[a-d]\n",
+    )
 
 
 @case("scheduler-action", sub="cancelled")
 def cancelled_by_a_user(job: Job):
     job.steps(0, 50)
     job.write("slurm-993.out", "slurmstepd: error: *** JOB 993 ON node-a CANCELLED AT 2025-03-04T11:20:05 ***\n")
-    job.write("sacct.txt", "JobID           State               ExitCode   Elapsed\n993             CANCELLED by 1001        0:0  03:00:24\n")
+    job.write(
+        "sacct.txt",
+        "JobID           State               ExitCode   Elapsed\n993             CANCELLED by 1001        0:0  03:00:24\n",
+    )
 
 
 @case("scheduler-action", sub="eviction")
 def evicted(job: Job):
     job.steps(0, 50)
-    job.write("pod.txt", "Name:             train-worker-1\nNamespace:        ml\nNode:             gpu-7/10.0.0.7\nStatus:           Failed\nReason:           Evicted\nMessage:          The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 2Gi.\nContainers:\n  trainer:\n    State:          Terminated\n      Reason:       ContainerStatusUnknown\n      Exit Code:    137\n")
+    job.write(
+        "pod.txt",
+        "Name:             train-worker-1\nNamespace:        ml\nNode:             gpu-7/10.0.0.7\nStatus:           Failed\nReason:           Evicted\nMessage:          The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 2Gi.\nContainers:\n  trainer:\n    State:          Terminated\n      Reason:       ContainerStatusUnknown\n      Exit Code:    137\n",
+    )
 
 
 @case("scheduler-action", sub="time limit")
 def lsf_limit(job: Job):
-    job.steps(0, 50).write("job.out", "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nExited with exit code 140.\n")
+    job.steps(0, 50).write(
+        "job.out", "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nExited with exit code 140.\n"
+    )
 
 
 @case("numeric-failure", "rank-absent", ranks=(2,))
 def nan_raised_on_one_rank(job: Job):
-    job.steps(0, 311).out(2, "step 312 loss nan\n").raised(2, "ValueError: loss is nan at step 312", MAIN, STEP).closed(2)
+    job.steps(0, 311).out(2, "step 312 loss nan\n").raised(2, "ValueError: loss is nan at step 312", MAIN, STEP).closed(
+        2
+    )
     job.lost(0)
 
 
@@ -150,18 +215,26 @@ def nan_everywhere_and_exit(job: Job):
 
 @case("numeric-failure", ranks=(1,))
 def anomaly_mode(job: Job):
-    job.steps(0, 40).raised(1, "RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", MAIN).closed(1)
+    job.steps(0, 40).raised(
+        1, "RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", MAIN
+    ).closed(1)
 
 
 @case("native-crash", ranks=(1,), sub="segmentation fault")
 def segfault(job: Job):
     job.steps(0, 20).closed(1, -11)
-    job.err(1, 'Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f2e44000000 (most recent call first):\n  File "/workspace/proj/ops/pack.py", line 33 in pack\n  File "/workspace/proj/train.py", line 61 in main\n\nExtension modules: numpy.core._multiarray_umath, torch._C (total: 2)\n')
+    job.err(
+        1,
+        'Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f2e44000000 (most recent call first):\n  File "/workspace/proj/ops/pack.py", line 33 in pack\n  File "/workspace/proj/train.py", line 61 in main\n\nExtension modules: numpy.core._multiarray_umath, torch._C (total: 2)\n',
+    )
 
 
 @case("native-crash", ranks=(3,), sub="segmentation fault")
 def segfault_in_the_kernel_log(job: Job):
-    job.steps(0, 20).closed(3, -11).write("dmesg.txt", "[ 8812.551201] python[4103]: segfault at 10 ip 00007f3a1c0de5b2 sp 00007ffd3e0 error 4 in libfastjpeg.so.2[7f3a1c0d0000+40000]\n[ 8812.551230] Code: 48 8b\n")
+    job.steps(0, 20).closed(3, -11).write(
+        "dmesg.txt",
+        "[ 8812.551201] python[4103]: segfault at 10 ip 00007f3a1c0de5b2 sp 00007ffd3e0 error 4 in libfastjpeg.so.2[7f3a1c0d0000+40000]\n[ 8812.551230] Code: 48 8b\n",
+    )
 
 
 @case("native-crash", ranks=(0,), sub="abort")
@@ -171,14 +244,26 @@ def heap(job: Job):
 
 @case("native-crash", ranks=(2,), sub="device assertion")
 def index_out_of_bounds(job: Job):
-    job.steps(0, 20).err(2, "../aten/src/ATen/native/cuda/Indexing.cu:1255: indexSelectSmallIndex: block: [0,0,0], thread: [32,0,0] Assertion `srcIndex < srcSelectDimSize` failed.\n" * 6)
-    job.raised(2, "RuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1", MAIN, STEP).closed(2)
+    job.steps(0, 20).err(
+        2,
+        "../aten/src/ATen/native/cuda/Indexing.cu:1255: indexSelectSmallIndex: block: [0,0,0], thread: [32,0,0] Assertion `srcIndex < srcSelectDimSize` failed.\n"
+        * 6,
+    )
+    job.raised(
+        2,
+        "RuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+        MAIN,
+        STEP,
+    ).closed(2)
 
 
 @case("host-stall", ranks=(2,))
 def gil_held(job: Job):
     job.steps(0, 20).out(2, "building the vocabulary\n")
-    job.err(2, "[rank2]:[E304 11:12:04.003140127 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) Rank 2] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=0\n[rank2]:[E304 11:20:04.003140127 ProcessGroupNCCL.cpp:1343] Could not acquire GIL within 300 ms on exit, possible GIL induced hang\n[rank2]:[F304 11:20:04.013140127 ProcessGroupNCCL.cpp:1300] [PG ID 0 PG GUID 0(default_pg) Rank 2] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives.\n")
+    job.err(
+        2,
+        "[rank2]:[E304 11:12:04.003140127 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) Rank 2] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=0\n[rank2]:[E304 11:20:04.003140127 ProcessGroupNCCL.cpp:1343] Could not acquire GIL within 300 ms on exit, possible GIL induced hang\n[rank2]:[F304 11:20:04.013140127 ProcessGroupNCCL.cpp:1300] [PG ID 0 PG GUID 0(default_pg) Rank 2] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives.\n",
+    )
     job.closed(2, -6)
 
 
@@ -210,27 +295,46 @@ def one_rank_stays_away_torch_2_7(job: Job):
 def wrong_nccl_interface(job: Job):
     for r in range(4):
         job.out(r, f"node-a:410{r}:410{r} [{r}] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n")
-        job.raised(r, "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:317, internal error - please report this issue to the NCCL developers, NCCL version 2.21.5\nncclInternalError: Internal check failed.\nLast error:\nBootstrap : no socket interface found", MAIN)
+        job.raised(
+            r,
+            "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:317, internal error - please report this issue to the NCCL developers, NCCL version 2.21.5\nncclInternalError: Internal check failed.\nLast error:\nBootstrap : no socket interface found",
+            MAIN,
+        )
     job.ended(dict.fromkeys(range(4), 1), 0)
 
 
 @case("configuration", ranks=(0, 1, 2, 3), sub="network interface")
 def wrong_gloo_interface(job: Job):
     for r in range(4):
-        job.raised(r, "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: eth9", MAIN)
+        job.raised(
+            r,
+            "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: eth9",
+            MAIN,
+        )
     job.ended(dict.fromkeys(range(4), 1), 0)
 
 
 @case("configuration", ranks=(3,), sub="device ordinal")
 def one_rank_too_many(job: Job):
-    job.raised(3, "RuntimeError: CUDA error: invalid device ordinal\nCUDA kernel errors might be asynchronously reported at some other API call", MAIN).closed(3)
+    job.raised(
+        3,
+        "RuntimeError: CUDA error: invalid device ordinal\nCUDA kernel errors might be asynchronously reported at some other API call",
+        MAIN,
+    ).closed(3)
 
 
 @case("configuration", ranks=(0, 1), sub="one GPU for several ranks")
 def same_gpu(job: Job):
     for r in (0, 1):
-        job.out(r, f"node-a:410{r}:410{r} [0] init.cc:899 NCCL WARN Duplicate GPU detected : rank {r} and rank {1 - r} both on CUDA device 81000\n")
-        job.raised(r, "torch.distributed.DistBackendError: NCCL error in: /pytorch/NCCLUtils.cpp:77, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.26.2\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 0 and rank 1 both on CUDA device 81000", MAIN)
+        job.out(
+            r,
+            f"node-a:410{r}:410{r} [0] init.cc:899 NCCL WARN Duplicate GPU detected : rank {r} and rank {1 - r} both on CUDA device 81000\n",
+        )
+        job.raised(
+            r,
+            "torch.distributed.DistBackendError: NCCL error in: /pytorch/NCCLUtils.cpp:77, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.26.2\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 0 and rank 1 both on CUDA device 81000",
+            MAIN,
+        )
     job.ended({0: 1, 1: 1, 2: -15, 3: -15}, 0)
 
 
@@ -244,14 +348,25 @@ def built_for_another_gpu(job: Job):
 @case("configuration", ranks=(1,), sub="ddp-models-differ")
 def other_model(job: Job):
     for r in range(4):
-        job.raised(r, "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 160 params, while rank 0 has inconsistent 158 params.", MAIN)
+        job.raised(
+            r,
+            "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 160 params, while rank 0 has inconsistent 158 params.",
+            MAIN,
+        )
     job.ended(dict.fromkeys(range(4), 1), 0)
 
 
 @case("shm-exhausted", ranks=(2,))
 def nccl_shared_memory(job: Job):
-    job.out(2, "node-a:4102:4102 [2] include/shm.h:42 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Qa1b2C (size 9637888)\n")
-    job.raised(2, "RuntimeError: NCCL error in: /opt/pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1331, unhandled system error, NCCL version 2.14.3", MAIN).closed(2)
+    job.out(
+        2,
+        "node-a:4102:4102 [2] include/shm.h:42 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Qa1b2C (size 9637888)\n",
+    )
+    job.raised(
+        2,
+        "RuntimeError: NCCL error in: /opt/pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1331, unhandled system error, NCCL version 2.14.3",
+        MAIN,
+    ).closed(2)
 
 
 @case("shm-exhausted", ranks=(0,))
@@ -268,12 +383,19 @@ def descriptors_ancdata(job: Job):
 
 @case("fd-exhausted", ranks=(0,))
 def descriptors_emfile(job: Job):
-    job.steps(0, 500).raised(0, "OSError: [Errno 24] Too many open files: '/data/part-0007.parquet'", MAIN, STEP).closed(0)
+    job.steps(0, 500).raised(
+        0, "OSError: [Errno 24] Too many open files: '/data/part-0007.parquet'", MAIN, STEP
+    ).closed(0)
 
 
 @case("fd-exhausted", ranks=(3,))
 def descriptors_of_tensors(job: Job):
-    job.steps(0, 500).raised(3, "RuntimeError: unable to open shared memory object </torch_771_3311_1022> in read-write mode: Too many open files (24)", MAIN, STEP).closed(3)
+    job.steps(0, 500).raised(
+        3,
+        "RuntimeError: unable to open shared memory object </torch_771_3311_1022> in read-write mode: Too many open files (24)",
+        MAIN,
+        STEP,
+    ).closed(3)
 
 
 @case("rank-absent", "configuration", ranks=(0,))
@@ -285,8 +407,14 @@ def quota(job: Job):
 def retries_ran_out(job: Job):
     job.steps(0, 5)
     for r, peer in ((1, 7), (5, 3)):
-        job.out(r, f"node-a:41{r}:99 [1] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.{peer}<41000> with error 12, opcode 0, len 0, vendor err 129 (Send)\n")
-        job.err(r, f"[rank{r}]:[E304 11:20:04.0{r}3140127 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {r}] Process group watchdog thread terminated with exception: NCCL error in: /pytorch/NCCLUtils.cpp:77, remote process exited or there was a network error, NCCL version 2.21.5\n")
+        job.out(
+            r,
+            f"node-a:41{r}:99 [1] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.{peer}<41000> with error 12, opcode 0, len 0, vendor err 129 (Send)\n",
+        )
+        job.err(
+            r,
+            f"[rank{r}]:[E304 11:20:04.0{r}3140127 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {r}] Process group watchdog thread terminated with exception: NCCL error in: /pytorch/NCCLUtils.cpp:77, remote process exited or there was a network error, NCCL version 2.21.5\n",
+        )
     job.ended({r: -6 if r in (1, 5) else -15 for r in range(8)}, 1)
 
 
@@ -296,24 +424,40 @@ retries_ran_out.world = 8
 @case("device-stuck", ranks=(2,))
 def ecc(job: Job):
     job.steps(0, 5).raised(2, "RuntimeError: CUDA error: uncorrectable ECC error encountered", MAIN).closed(2)
-    job.write("dmesg.txt", "[Tue Mar  4 11:20:01 2025] NVRM: Xid (PCI:0000:53:00): 94, pid=4102, name=python, Ch 00000008\n[Tue Mar  4 11:20:01 2025] NVRM: Xid (PCI:0000:53:00): 48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE) has been detected on GPU\n")
+    job.write(
+        "dmesg.txt",
+        "[Tue Mar  4 11:20:01 2025] NVRM: Xid (PCI:0000:53:00): 94, pid=4102, name=python, Ch 00000008\n[Tue Mar  4 11:20:01 2025] NVRM: Xid (PCI:0000:53:00): 48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE) has been detected on GPU\n",
+    )
 
 
 @case("store-rendezvous", "configuration", sub="name not resolved", ranks=(1, 2, 3))
 def name_unknown(job: Job):
     for r in (1, 2, 3):
-        job.err(r, "[W304 11:20:04.003140127 socket.cpp:697] [c10d] The IPv6 network addresses of (node-zz, 29500) cannot be retrieved (gai error: -2 - Name or service not known).\n" * 3)
-        job.raised(r, "torch.distributed.DistNetworkError: The client socket has timed out after 600s while trying to connect to (node-zz, 29500).", MAIN)
+        job.err(
+            r,
+            "[W304 11:20:04.003140127 socket.cpp:697] [c10d] The IPv6 network addresses of (node-zz, 29500) cannot be retrieved (gai error: -2 - Name or service not known).\n"
+            * 3,
+        )
+        job.raised(
+            r,
+            "torch.distributed.DistNetworkError: The client socket has timed out after 600s while trying to connect to (node-zz, 29500).",
+            MAIN,
+        )
 
 
 @case("store-rendezvous", "configuration")
 def port_taken_old_words(job: Job):
-    job.write("launcher.log", "Traceback (most recent call last):\n  File \"/opt/conda/bin/torchrun\", line 8, in <module>\n    sys.exit(main())\nRuntimeError: The server socket has failed to listen on any local network address. The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use). The server socket has failed to bind to ?UNKNOWN? (errno: 98 - Address already in use).\n")
+    job.write(
+        "launcher.log",
+        'Traceback (most recent call last):\n  File "/opt/conda/bin/torchrun", line 8, in <module>\n    sys.exit(main())\nRuntimeError: The server socket has failed to listen on any local network address. The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use). The server socket has failed to bind to ?UNKNOWN? (errno: 98 - Address already in use).\n',
+    )
 
 
 @case("rank-absent", ranks=(1,))
 def spawn(job: Job):
-    job.write("run.log", '''step 10 loss 2.1
+    job.write(
+        "run.log",
+        """step 10 loss 2.1
 Traceback (most recent call last):
   File "/workspace/proj/train.py", line 90, in <module>
     mp.spawn(main, nprocs=4)
@@ -328,7 +472,8 @@ Traceback (most recent call last):
   File "/workspace/proj/train.py", line 61, in main
     table[key]
 KeyError: 'cat'
-''')
+""",
+    )
 
 
 @case("rank-absent", ranks=(2,))
@@ -345,7 +490,10 @@ def crash_before_a_restart(job: Job):
 def healthy_with_noise(job: Job):
     job.steps(0, 200).write("exit.json", '{"launcher": 0}')
     for r in range(4):
-        job.err(r, "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0\nUserWarning: this might be caused by a deadlock, Connection closed by peer may follow\n")
+        job.err(
+            r,
+            "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0\nUserWarning: this might be caused by a deadlock, Connection closed by peer may follow\n",
+        )
         job.err(r, "WARNING: batch skipped: CUDA out of memory. Tried to allocate 20.00 MiB\n")
         job.out(r, "training finished\n")
 

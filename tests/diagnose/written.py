@@ -58,22 +58,52 @@ class Job:
         """The agent's last words: `codes` by rank (ranks that ended with 0 are not listed), `first` = its "root cause"."""
         pid = 4100
         lines = []
-        mark = "WARNING:torch.distributed.elastic.multiprocessing.api:" if old else f"W0304 11:20:05.235000 4021 {AGENT}:897] "
+        mark = (
+            "WARNING:torch.distributed.elastic.multiprocessing.api:"
+            if old
+            else f"W0304 11:20:05.235000 4021 {AGENT}:897] "
+        )
         lines += [f"{mark}Sending process {pid + r} closing signal SIGTERM" for r, c in codes.items() if c == -15]
-        mark = "ERROR:torch.distributed.elastic.multiprocessing.api:" if old else f"E0304 11:20:05.245000 4021 {AGENT}:869] "
-        lines.append(f"{mark}failed (exitcode: {codes[first]}) local_rank: {first % self.width} (pid: {pid + first}) of binary: /opt/conda/bin/python")
-        lines += ["Traceback (most recent call last):", '  File "/opt/conda/bin/torchrun", line 8, in <module>', "    sys.exit(main())"]
-        lines += ["torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", "=" * 60, "train.py FAILED", "-" * 60, "Failures:"]
+        mark = (
+            "ERROR:torch.distributed.elastic.multiprocessing.api:"
+            if old
+            else f"E0304 11:20:05.245000 4021 {AGENT}:869] "
+        )
+        lines.append(
+            f"{mark}failed (exitcode: {codes[first]}) local_rank: {first % self.width} (pid: {pid + first}) of binary: /opt/conda/bin/python"
+        )
+        lines += [
+            "Traceback (most recent call last):",
+            '  File "/opt/conda/bin/torchrun", line 8, in <module>',
+            "    sys.exit(main())",
+        ]
+        lines += [
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+            "=" * 60,
+            "train.py FAILED",
+            "-" * 60,
+            "Failures:",
+        ]
         others = [r for r in codes if r != first and codes[r]]
         for number, rank in enumerate(others, 1):
             lines += self._row(number, rank, codes[rank], pid + rank)
         lines += [] if others else ["  <NO_OTHER_FAILURES>"]
-        lines += ["-" * 60, "Root Cause (first observed failure):", *self._row(0, first, codes[first], pid + first), "=" * 60, ""]
+        lines += [
+            "-" * 60,
+            "Root Cause (first observed failure):",
+            *self._row(0, first, codes[first], pid + first),
+            "=" * 60,
+            "",
+        ]
         return self.write(name, "\n".join(lines))
 
     def _row(self, number: int, rank: int, code: int, pid: int) -> list[str]:
         node = f"node-{'abcdefgh'[rank // self.width]}"
-        said = f"Signal {-code} ({NAMES[code]}) received by PID {pid}" if code < 0 else "To enable traceback see: https://pytorch.org/docs"
+        said = (
+            f"Signal {-code} ({NAMES[code]}) received by PID {pid}"
+            if code < 0
+            else "To enable traceback see: https://pytorch.org/docs"
+        )
         return [f"[{number}]:", "  time      : 2025-03-04_11:20:05", f"  host      : {node}", f"  rank      : {rank} (local_rank: {rank % self.width})",
                 f"  exitcode  : {code} (pid: {pid}){f' ({NAMES[code]})' if code < 0 else ''}", "  error_file: <N/A>", f"  traceback : {said}"]  # fmt: skip
 

@@ -15,7 +15,7 @@ def told(case: Case, groups: list[GroupState]) -> list[Wait]:
     out = _absent(case)
     if not out:
         out = _behind(case)
-    return out + _silent(case, groups)
+    return out + _silent(case, groups) + _unnumbered(case)
 
 
 def _absent(case: Case) -> list[Wait]:
@@ -55,6 +55,21 @@ def _behind(case: Case) -> list[Wait]:
     if not absent or not waiters:
         return []
     return [Wait("", top, "", waiters, absent, [at[r][1] for r in waiters[:4]], "text", [at[r][1] for r in absent[:4]])]
+
+
+def _unnumbered(case: Case) -> list[Wait]:
+    """Watchdogs before torch 1.11 print no number: ranks that waited in one operation, ranks whose log is silent."""
+    facts = [f for f in case.of("watchdog") if f.rank is not None and not isinstance(f.values.get("seq"), int)]
+    if not facts or any(isinstance(f.values.get("seq"), int) for f in case.of("watchdog")):
+        return []
+    by: dict[str, dict[int, Fact]] = {}
+    for fact in facts:
+        by.setdefault(canonical(str(fact.values.get("op", ""))), {}).setdefault(int(fact.rank or 0), fact)
+    op, waiters = max(by.items(), key=lambda kv: len(kv[1]))
+    silent = [r for r, known in case.ranks.items() if known.has and not any(f.rank == r for f in facts)]
+    if not silent or len(waiters) < 2 or 2 * len(waiters) <= len(case.ranks):
+        return []
+    return [Wait("", None, op, sorted(waiters), silent, list(waiters.values())[:4], "log")]
 
 
 def _silent(case: Case, groups: list[GroupState]) -> list[Wait]:

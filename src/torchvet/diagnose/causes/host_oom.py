@@ -152,6 +152,7 @@ def _killed(case: Case, records: list[Fact]) -> Hypothesis:
         out.supports += [
             Link(f, Text("rank {r} ended with SIGKILL", "rank {r} 以 SIGKILL 结束", r=rank), MEDIUM)
             for f in case.of("exit", rank=rank)[:1]
+            if case.ranks[rank].code in (-9, 137)
         ]
     out.supports += lost_peers(case, ranks)
     out.contradicts += launcher_claim(case, ranks)
