@@ -291,6 +291,13 @@ class Host:
         return known
 
     # -------------------------------------------------------------------------------------------------------- self
+    def cwd(self) -> str:
+        """The current folder; "" when it is gone. A recorded machine says it as PWD."""
+        try:
+            return os.getcwd()
+        except OSError:
+            return ""
+
     def versions(self) -> dict[str, str]:
         """python, kernel, hostname, boot_id, user (its number), and, when installed, torch, torch_cuda, torch_hip,
         torch_git, nccl: read from files, torch is not imported."""

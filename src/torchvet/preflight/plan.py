@@ -50,6 +50,11 @@ class Loader:
         return self.batches * -(-self.batch_bytes // PAGE) * PAGE
 
 
+def counted(ranks: int) -> Text:
+    """ "1 rank", "8 ranks"."""
+    return Text("1 rank", "1 个 rank") if ranks == 1 else Text("{n} ranks", "{n} 个 rank", n=ranks)
+
+
 class Plan:
     """The job as far as it is known; None is unknown. `loaders` are alive at the same time: their demands add up.
     `origin` says where workers and batch come from ("--workers", "train.py:88")."""
@@ -84,6 +89,11 @@ class Plan:
         """Worker processes of one rank, all loaders together; None where no loader with a known number is known."""
         known = [x.workers for x in self.loaders if x.workers is not None]
         return sum(known) if known else None
+
+    @property
+    def busy_workers(self) -> int | None:
+        """Worker processes of one rank that work at the same time: a job trains or evaluates, not both."""
+        return max((x.workers for x in self.loaders if x.workers is not None), default=None)
 
     def workers_text(self) -> Text:
         """ "4 workers a rank (train.py:88)"."""

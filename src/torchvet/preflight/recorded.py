@@ -161,6 +161,9 @@ class Recorded(Host):
         said = self._part("ports").get("listening")
         return port in said if isinstance(said, list) else None
 
+    def cwd(self) -> str:
+        return self.env.get("PWD", "")
+
     def _versions(self) -> dict[str, str]:
         return {k: str(v) for k, v in self._part("versions").items() if k != "now"}
 
@@ -212,7 +215,7 @@ KEPT = (
     "ACCELERATE", "APPTAINER_NAME", "APPTAINER_CONTAINER", "AWS_OFI", "COMPOSE_", "CUDA", "DS_", "ENROOT",
     "FI_", "GLOO", "GOMP", "GPU", "GROUP_", "HF_HOME", "HIP_", "HOME", "HOSTNAME", "HSA_", "KMP",
     "KUBERNETES_SERVICE_HOST", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_", "MASTER_", "MIOPEN", "MKL", "MPI",
-    "NCCL", "NNODES", "NODE_RANK", "NUMEXPR", "NVIDIA", "OMP", "OPENBLAS", "PATH", "PET_", "PMI", "PWD", "PYTHON",
+    "NCCL", "NNODES", "NODE_RANK", "NUMEXPR", "NVIDIA", "OMP", "OPENBLAS", "PATH", "PET_", "PMI", "PYTHON",
     "PYTORCH", "RANK", "RCCL", "ROCR", "ROLE_", "SINGULARITY", "SLURM_", "TMPDIR", "TORCH", "TRITON", "UCX",
     "WORLD_SIZE", "XDG_CACHE", "container",
 )  # fmt: skip
@@ -334,7 +337,7 @@ class Recorder(Host):
 
     def save(self, folder: str) -> None:
         """Write the folder; it must not exist, or be empty. UserError: it cannot be written."""
-        env = {
+        env = {"PWD": self.cwd()} | {
             k: v for k, v in self.env.items() if k.startswith(KEPT) and not any(part in k.upper() for part in SECRET)
         }
         try:

@@ -6,7 +6,7 @@ from torchvet.findings import Text
 
 from ..cpus import Cpus, number
 from ..fixes import more_cpus
-from ..plan import gpus
+from ..plan import counted, gpus
 from ..probe import Host, Plan, Probe, Result
 
 PROBE = Probe(
@@ -22,18 +22,14 @@ def check(host: Host, plan: Plan) -> Result | None:
     if cpus.usable is None:
         return PROBE.unknown(Text("the number of usable CPUs cannot be read", "无法读取可用 CPU 数"))
     ranks, how = (1, Text("bound to it", "绑定于此")) if cpus.of_rank else plan.ranks(host)
-    workers = plan.workers
+    workers = plan.busy_workers
     has = Text("{n} CPUs ({why})", "{n} 个 CPU（{why}）", n=number(cpus.usable), why=cpus.why)
     if workers is None:
         need = 2 * ranks if gpus(host) else ranks  # at least one worker a rank is assumed where GPUs wait for data
-        job = (
-            Text("{n} ranks ({how})", "{n} 个 rank（{how}）", n=ranks, how=how)
-            if ranks > 1
-            else Text("1 rank", "1 个 rank")
-        )
+        job = Text("{r} ({how})", "{r}（{how}）", r=counted(ranks), how=how)
     else:
         need = ranks * (workers + 1)
-        job = Text("{r} ranks × ({w} workers + 1)", "{r} 个 rank × ({w} 个 worker + 1)", r=ranks, w=workers)
+        job = Text("{r} × ({w} workers + 1)", "{r} × ({w} 个 worker + 1)", r=counted(ranks), w=workers)
     said = Text("{has} for {job}", "{has}，供 {job} 使用", has=has, job=job)
     if cpus.usable >= need:
         return PROBE.ok(cpus.usable, need, said)

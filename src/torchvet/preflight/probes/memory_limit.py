@@ -7,13 +7,13 @@ from torchvet.findings import Text
 from ..cgroup import cgroups
 from ..fixes import more_memory
 from ..memory import meminfo
-from ..plan import gpus
+from ..plan import counted, gpus
 from ..probe import Host, Plan, Probe, Result
 from ..quantity import size
 
 GIB = 1 << 30
-RANK, WORKER = 3 * GIB, GIB // 4
-"""Own estimate: resident memory of a rank with CUDA and of a worker before either has read anything."""
+RANK, CPU_RANK, WORKER = 3 * GIB, GIB // 2, GIB // 4
+"""Own estimate: resident memory of a rank with CUDA or without, and of a worker, before anything is read."""
 
 PROBE = Probe(
     name="memory-limit",
@@ -38,16 +38,18 @@ def check(host: Host, plan: Plan) -> Result | None:
     ranks = plan.ranks(host)[0]
     workers = plan.workers or 0
     known = plan.workers is not None or gpus(host) or ranks > 1
-    need = ranks * (RANK + WORKER * workers) + (plan.demand(host) or 0)
+    rank = RANK if gpus(host) else CPU_RANK
+    need = ranks * (rank + WORKER * workers) + (plan.demand(host) or 0)
     left = limit - (used or 0)
     said = Text("{left} of the memory limit of {limit} are free", "{limit} 的内存限额中有 {left} 空闲",
                 left=size(max(0, left)), limit=size(limit))  # fmt: skip
     if not known or left >= need:
         return PROBE.ok(left, need if known else None, said)
     job = Text(
-        "{r} ranks × (3 GiB + {w} workers × 0.25 GiB)",
-        "{r} 个 rank × (3 GiB + {w} 个 worker × 0.25 GiB)",
-        r=ranks,
+        "{r} × ({rank} + {w} workers × 0.25 GiB)",
+        "{r} × ({rank} + {w} 个 worker × 0.25 GiB)",
+        r=counted(ranks),
+        rank=size(rank),
         w=workers,
     )
     if plan.demand(host):

@@ -20,7 +20,7 @@ PROBE = Probe(
 
 @PROBE.check
 def check(host: Host, plan: Plan) -> list[Result] | Result | None:
-    own = [host.env.get("PWD"), host.env.get("HOME"), plan.data_dir, plan.checkpoint_dir]
+    own = [host.cwd(), host.env.get("HOME"), plan.data_dir, plan.checkpoint_dir]
     used = [m.place for m in (host.mount_of(p) for p in own if p) if m is not None]
     places = [m.place for m in host.mounts() if m.kind.startswith(MAY_HANG) and m.kind != "autofs"]
     asked = sorted(dict.fromkeys(places), key=lambda p: p not in used)[:MOST]  # those of the job first

@@ -16,6 +16,13 @@ PROBE = Probe(
 )
 
 
+def needed(plan: Plan) -> int | None:
+    """Files of one rank, generously: 16 tensors a batch, twice, and 256 for everything else; None: loaders unknown."""
+    if not plan.loaders or any(x.workers is None for x in plan.loaders):
+        return None
+    return 256 + sum(x.batches * 32 + 8 * (x.workers or 0) for x in plan.loaders)
+
+
 @PROBE.check
 def check(host: Host, plan: Plan) -> Result | None:
     limit = host.limit("NOFILE")
@@ -24,8 +31,13 @@ def check(host: Host, plan: Plan) -> Result | None:
     soft, hard = limit
     shown = "unlimited" if soft < 0 else f"{soft:,}"
     said = Text("{n} files can be open", "可打开 {n} 个文件", n=shown)
-    if soft < 0 or soft >= FEW:
-        return PROBE.ok(soft, FEW, said)
+    need = needed(plan)
+    if (
+        soft < 0
+        or soft >= FEW
+        or (need is not None and soft >= VERY_FEW and soft >= need and plan.node_count(host) in (None, 1))
+    ):
+        return PROBE.ok(soft, FEW if need is None else need, said)
     why = Text("{x}; every tensor of a batch in flight is one, every NCCL connection too",
                "{x}；传输中的每个张量、每个 NCCL 连接各占一个", x=said)  # fmt: skip
     if hard < 0 or hard >= 65536:

@@ -19,7 +19,7 @@ PROBE = Probe(
 
 @PROBE.check
 def check(host: Host, plan: Plan) -> Result | None:
-    folder = host.env.get("PWD", "")
+    folder = host.cwd()
     if not folder.startswith("/"):
         return None
     space, writable = host.space(folder), host.writable(folder)
