@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torchvet.diagnose.code import Place, Rule
     from torchvet.diagnose.model import Diagnosis, Hypothesis
-    from torchvet.findings import Finding
+    from torchvet.findings import Finding, Text
 
 FAMILIES = {
     "collective-mismatch": ("collective", "wrap"),
@@ -98,8 +98,19 @@ def _same(root: str, path: str, full: str) -> bool:
 
 
 def _rule(finding: Finding, root: str, folder: str) -> Rule:
-    from torchvet.diagnose.code import Rule
+    from torchvet.diagnose.code import Rule, excerpt
 
-    path = os.path.relpath(os.path.join(root, finding.span.path), folder).replace(os.sep, "/")
+    def shown(path: str) -> str:
+        return os.path.relpath(os.path.join(root, path), folder).replace(os.sep, "/")
+
     fix = finding.help or (finding.fix.title if finding.fix is not None else "")
-    return Rule(finding.name, finding.code, finding.severity, finding.message, fix or "", finding.span.line, path)
+    notes: dict[tuple[str, int], tuple[str, int, str, Text]] = {}
+    for note in finding.notes:
+        key = (note.span.path, note.span.line)
+        text = excerpt(os.path.join(root, note.span.path), note.span.line, 0)
+        if text and key != (finding.span.path, finding.span.line):
+            notes.setdefault(key, (shown(note.span.path), note.span.line, text[0][1].strip(), note.message))
+    return Rule(
+        finding.name, finding.code, finding.severity, finding.message, fix or "", finding.span.line,
+        shown(finding.span.path), list(notes.values()),
+    )  # fmt: skip

@@ -24,7 +24,8 @@ LARGEST = 4_000_000
 
 @dataclass(slots=True)
 class Rule:
-    """What `check` finds at a place: `fix` is the repaired line or what to do."""
+    """What `check` finds at a place: `fix` is the repaired line or what to do; `notes`: (path, line, text of that line,
+    what happens there) of further places."""
 
     name: str
     code: str
@@ -33,6 +34,7 @@ class Rule:
     fix: Text | str = ""
     line: int = 0
     path: str = ""
+    notes: list[tuple[str, int, str, Text]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -133,6 +133,10 @@ def _site(hypothesis: Hypothesis, style: Style) -> str:
     for rule in place.rules:
         said = f"<p><code>{_safe(rule.name)}</code> {_safe(rule.code)}: {_safe(style.say(rule.message))}</p>"
         out.append(said)
+        rows = [
+            f"{_safe(f'{p}:{n}')}  {_safe(text)}  ← {_safe(style.say(label))}" for p, n, text, label in rule.notes[:6]
+        ]
+        out.append(f"<pre>{chr(10).join(rows)}</pre>" if rows else "")
         if rule.fix:
             out.append(f"<p>{_safe(style.say(Text('fix: {fix}', '修复：{fix}', fix=rule.fix)))}</p>")
     return "\n".join(out)

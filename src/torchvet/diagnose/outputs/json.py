@@ -71,7 +71,8 @@ def plain(hypothesis: Hypothesis, style: Style) -> dict[str, Any]:
             "ambiguous": place.same,
             "findings": [
                 {"name": r.name, "code": r.code, "severity": r.severity, "path": r.path, "line": r.line,
-                 "message": style.say(r.message), "fix": style.say(r.fix)}
+                 "message": style.say(r.message), "fix": style.say(r.fix),
+                 "related": [{"path": p, "line": n, "text": t, "message": style.say(m)} for p, n, t, m in r.notes]}
                 for r in place.rules
             ],
         }  # fmt: skip

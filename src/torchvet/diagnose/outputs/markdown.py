@@ -57,6 +57,7 @@ def _site(hypothesis: Hypothesis, style: Style) -> list[str]:
         out += fenced("\n".join(rows), "python")
     for rule in place.rules[:1]:
         out.append(f"{code(rule.name)} {rule.code}: {plain(style.say(rule.message))}")
+        out += [f"- {code(f'{p}:{n}')} {code(t)} {plain(style.say(label))}" for p, n, t, label in rule.notes[:3]]
         if rule.fix:
             out.append("")
             out.append(plain(style.say(Text("fix: {fix}", "修复：{fix}", fix=rule.fix))))
@@ -65,12 +66,12 @@ def _site(hypothesis: Hypothesis, style: Style) -> list[str]:
 
 
 def _links(label: Text, links: Sequence[Link], style: Style) -> list[str]:
-    rows = []
-    for link in links[:MOST_LINKS]:
-        where = f" ({code(link.fact.place)})" if link.fact is not None and link.fact.source else ""
-        rows.append(plain(words.reason(link, style)) + where)
-    if len(links) > MOST_LINKS:
-        rows.append(plain(style.say(Text("… {n} more", "… 另有 {n} 项", n=len(links) - MOST_LINKS))))
+    found = words.gathered(links, style)
+    rows = [
+        plain(said) + (f" ({code(words.some(places, style))})" if places else "") for said, places in found[:MOST_LINKS]
+    ]
+    if len(found) > MOST_LINKS:
+        rows.append(plain(style.say(Text("… {n} more", "… 另有 {n} 项", n=len(found) - MOST_LINKS))))
     return _list(label, rows, style)
 
 

@@ -64,7 +64,7 @@ def rows(diagnosis: Diagnosis) -> list[Row]:
 def ended(rank: Rank) -> Text | None:
     """How the process ended, as far as it is known."""
     if rank.closed:
-        return Text("closed after another rank had ended", "在其他 rank 结束后被关闭")
+        return Text("closed afterwards", "随后被关闭")
     if rank.code is None:
         return None
     if rank.code < 0:
@@ -76,34 +76,58 @@ def ended(rank: Rank) -> Text | None:
 def _positions(case: Case) -> dict[int, tuple[Text | None, bool]]:
     """rank -> (where it was last seen, does it wait for others)."""
     out: dict[int, tuple[Text | None, bool]] = {}
+    for number, last in _last_calls(case).items():
+        out[number] = (last, False)
     for fact in case.of("stack"):
         place = own_place(fact.values.get("main"))
         if fact.rank is not None and place is not None:
             where = Text("at {path}:{line}", "位于 {path}:{line}", path=_short(place[0]), line=place[1])
-            out[fact.rank] = (where, False)
-    groups = case.waits.groups
-    for state in groups:
-        for number, progress in state.ranks.items():
-            if progress.enqueued is None or (number in out and progress.open is None):
-                continue
-            last = Text("last call {n}", "最后一次调用 {n}", n=f"{progress.enqueued:,}")
-            if len(groups) > 1:
-                last = Text("{x} of {group}", "{x}（组 {group}）", x=last, group=state.label)
-            out[number] = (last, False)
+            before = out.get(fact.rank, (None, False))[0]
+            said = str(before) if before is not None else ""
+            if f"{_short(place[0])}:{place[1]}" in said:
+                continue  # the recorder names the same line, and the call
+            out[fact.rank] = (where if not said else Text("{x}; {y}", "{x}；{y}", x=where, y=before), False)
     for wait in reversed(case.waits.waits):  # the first one is the oldest, and is told
-        text = _waiting(wait, len(groups) > 1)
+        text = _waiting(wait, len(case.waits.groups) > 1)
         for number in wait.waiters:
             out[number] = (text, True)
-    for stuck in case.waits.stuck:
+    for stuck in reversed(case.waits.stuck):
         text = Text("in {op} number {n}, which {who} finished", "停在 {op} 第 {n} 次，而 {who} 已完成",
                     op=stuck.op, n=f"{stuck.seq:,}", who=words.ranks(stuck.finished, 3))  # fmt: skip
         out[stuck.rank] = (text, False)
     steps = {r.step for r in case.ranks.values() if r.step is not None}
     for number, rank in case.ranks.items():
         if rank.step is not None and len(steps) > 1:
-            before, waits = out.get(number, (None, False))
+            known, waits = out.get(number, (None, False))
             step = Text("last step {n}", "最后一步 {n}", n=f"{rank.step:,}")
-            out[number] = (step if before is None else Text("{x}, {y}", "{x}，{y}", x=before, y=step), waits)
+            out[number] = (step if known is None else Text("{x}; {y}", "{x}；{y}", x=known, y=step), waits)
+    return out
+
+
+def _last_calls(case: Case) -> dict[int, Text]:
+    """rank -> its unfinished or last call. With several groups only an unfinished one tells something."""
+    out: dict[int, Text] = {}
+    several = len(case.waits.groups) > 1
+    for state in case.waits.groups:
+        for number, progress in state.ranks.items():
+            seq = progress.open if progress.open is not None else progress.enqueued
+            if not seq or number in out or (several and progress.open is None):
+                continue
+            row = progress.row(seq)
+            what = Text("call", "调用") if row is None or not row[0] else Text("{op}", op=row[0])
+            said = Text("last {op} number {n}", "最后为 {op} 第 {n} 次", op=what, n=f"{seq:,}")
+            if progress.open is not None or progress.backend == "gloo":  # gloo never says that a call is finished
+                said = Text("{op} number {n}", "{op} 第 {n} 次", op=what, n=f"{seq:,}")
+            if several:
+                said = Text("{x} of {group}", "{x}（组 {group}）", x=said, group=state.label)
+            place = own_place(row[3]) if row is not None else None
+            if place is not None:
+                said = Text("{x} ({path}:{line})", "{x}（{path}:{line}）", x=said, path=_short(place[0]), line=place[1])
+            out[number] = said
+    if several:
+        for state in case.waits.groups:
+            for number in state.ranks:
+                out.setdefault(number, Text("no call is unfinished", "没有未完成的调用"))
     return out
 
 

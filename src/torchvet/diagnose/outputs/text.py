@@ -29,6 +29,7 @@ COLORS = {
     "root": "1;31",
 }
 ASCII = str.maketrans({"·": "-", "…": "~", "←": "<", "→": ">", "━": "^"})
+MOST_NOTES = 3
 WEIGHTS = ("strong", "medium", "weak")
 
 
@@ -101,6 +102,8 @@ def code_rows(place: Place, style: Style) -> list[str]:
     for rule in place.rules[: None if style.verbose else 1]:
         where = "" if (rule.path, rule.line) == (place.path, place.line) else f" ({rule.path}:{rule.line})"
         out += wrap(visible(f"{rule.name} {rule.code}{where}: {style.say(rule.message)}"), room)
+        for path, line, text, label in rule.notes[:MOST_NOTES]:
+            out.append(_cut(visible(f"{path}:{line}   {text}   ← {style.say(label)}"), room))
         if rule.fix:
             fix = style.say(Text("fix: {fix}", "修复：{fix}", fix=rule.fix))
             out += [_paint(x, "fix", style) for x in wrap(visible(fix), room)]
@@ -108,11 +111,11 @@ def code_rows(place: Place, style: Style) -> list[str]:
 
 
 def _links(out: list[str], label: Text, links: Sequence[Link], style: Style) -> None:
-    ordered = sorted(links, key=lambda x: WEIGHTS.index(x.weight) if x.weight in WEIGHTS else 1)
+    ordered = words.gathered(sorted(links, key=lambda x: WEIGHTS.index(x.weight) if x.weight in WEIGHTS else 1), style)
     shown = ordered if style.verbose else ordered[:MOST_LINKS]
     rows: list[str] = []
-    for link in shown:
-        rows += bullet(words.reason(link, style), link.fact.place if link.fact is not None else "", style)
+    for said, places in shown:
+        rows += bullet(said, words.some(places, style), style)
     if len(ordered) > len(shown):
         rows.append(_more(len(ordered) - len(shown), style))
     if rows:
@@ -120,16 +123,30 @@ def _links(out: list[str], label: Text, links: Sequence[Link], style: Style) -> 
 
 
 def bullet(said: str, place: str, style: Style) -> list[str]:
-    """`· reason  (place)`: the place on the same line where it fits, else below."""
+    """`· reason  (place)`: the place on the same line where its end fits, else below."""
     room = style.width - LABEL - 2
     lines = wrap(said, room)
     place = visible(place)
     if place:
-        if width(lines[-1]) + width(place) + 4 <= room:
-            lines[-1] += "  " + _paint(f"({place})", "dim", style)
+        left = room - width(lines[-1]) - 4
+        short = place if style.verbose else _end_of(place, left)
+        if width(short) <= left:
+            lines[-1] += "  " + _paint(f"({short})", "dim", style)
         else:
             lines.append(_paint(_cut_left(f"({place})", room), "dim", style))
     return [("· " if i == 0 else "  ") + x for i, x in enumerate(lines)]
+
+
+def _end_of(place: str, room: int) -> str:
+    """ "…/0/stderr.log:11": the end of a path that fits, two names at least; the whole place when that does not."""
+    parts = place.split("/")
+    for first in range(1, len(parts) - 1):
+        short = "…/" + "/".join(parts[first:])
+        if width(place) <= room:
+            return place
+        if width(short) <= room:
+            return short
+    return place
 
 
 def _map(out: list[str], diagnosis: Diagnosis, style: Style) -> None:

@@ -37,21 +37,20 @@ PER_RANK = {
     "log": (Text("log", "份日志"), Text("logs", "份日志")),
     "recorder": (Text("recorder dump", "份记录器转储"), Text("recorder dumps", "份记录器转储")),
     "stack": (Text("stack", "份调用栈"), Text("stacks", "份调用栈")),
-    "error": (Text("exception", "个异常"), Text("exceptions", "个异常")),
     "snapshot": (Text("memory snapshot", "份显存快照"), Text("memory snapshots", "份显存快照")),
     "trace": (Text("profiler trace", "份性能跟踪"), Text("profiler traces", "份性能跟踪")),
     "series": (Text("series of measurements", "组测量数据"), Text("series of measurements", "组测量数据")),
 }
 """What a rank leaves, by the key in `Rank.has`: the word for one and for several."""
 
-OF_RANKS = {"log", "recorder", "stack", "snapshot", "trace", "unknown", "source", "run"}
+OF_RANKS = {"log", "recorder", "stack", "stacks", "snapshot", "trace", "unknown", "source", "run"}
 """Readers of files that the ranks' own counts tell of, or that say nothing."""
 KINDS_OF_FILES = {
     "kernel-log": Text("kernel log", "内核日志"),
     "exit-record": Text("exit codes", "退出码"),
     "slurm": Text("Slurm records", "Slurm 记录"),
     "kubernetes": Text("Kubernetes records", "Kubernetes 记录"),
-    "launcher": Text("launcher log", "启动器日志"),
+    "surroundings": Text("environment", "环境信息"),
 }
 """Files that belong to no rank, by the name of their reader; a reader that is not here has its own name shown."""
 
@@ -133,6 +132,24 @@ def classified(hypothesis: Hypothesis, style: Style) -> str:
 
 def reason(link: Link, style: Style) -> str:
     return visible(style.say(link.reason))
+
+
+def gathered(links: Iterable[Link], style: Style) -> list[tuple[str, list[str]]]:
+    """(reason, places of the facts that say so), each reason once, in the order of the links."""
+    out: dict[str, list[str]] = {}
+    for link in links:
+        places = out.setdefault(reason(link, style), [])
+        if link.fact is not None and link.fact.source and link.fact.place not in places:
+            places.append(link.fact.place)
+    return list(out.items())
+
+
+def some(places: list[str], style: Style) -> str:
+    """The first place, and how many more there are."""
+    if len(places) < 2:
+        return "".join(places)
+    return style.say(Text("{x} and {n} more", "{x} 等 {n} 处", x=places[0],
+                          n=len(places) - 1 if style.language == "en" else len(places)))  # fmt: skip
 
 
 def nothing(diagnosis: Diagnosis) -> Text:
