@@ -110,7 +110,7 @@ class Outputs:
             else:
                 terminal.say(table)
         if given.get("timing"):
-            terminal.complain(timing(result.timing))
+            terminal.complain(timing(result.timing, result.given_up))
         if "github" in names and _step_summary_file():
             _append_step_summary(Report(findings, **common))  # type: ignore[arg-type]
 
@@ -227,8 +227,9 @@ def statistics(findings: Sequence[Finding]) -> str:
     return "".join(f"{n:6}  {code}  {severity:<8} {name}\n" for (severity, code, name), n in rows)
 
 
-def timing(stages: Sequence[tuple[str, float]]) -> str:
-    """Milliseconds and share of each stage and rule, in the order in which they ran."""
+def timing(stages: Sequence[tuple[str, float]], given_up: Sequence[tuple[str, str]] = ()) -> str:
+    """Milliseconds and share of each stage and rule, in the order in which they ran; then what was not finished."""
     total = sum(seconds for _, seconds in stages) or 1.0
     rows = [*stages, ("total", total)]
-    return "".join(f"{seconds * 1000:10.1f} ms {seconds / total:6.1%}  {name}\n" for name, seconds in rows)
+    times = "".join(f"{seconds * 1000:10.1f} ms {seconds / total:6.1%}  {name}\n" for name, seconds in rows)
+    return times + "".join(f"not finished: {place}: {why}\n" for place, why in sorted(set(given_up)))

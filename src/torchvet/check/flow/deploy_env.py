@@ -157,6 +157,7 @@ class Environment:
                 value = e.value.strip().strip("\"'")
                 if e.name in names and not e.given and known(value) and LOOPBACK.match(value):
                     out[s.file.path, e.pos] = Set(s.file, e.name, value, e.pos, "error", "", s.nodes)
+        said = {(path, pos >> 44) for path, pos in out}
         for job in self.deploy.jobs():
             if on_one_host(job):
                 continue
@@ -169,6 +170,8 @@ class Environment:
                         if name not in options or not LOOPBACK.match(text) or not known(text):
                             continue
                         nodes = nodes_at(job, x)
+                        if (job.file.path, job.file.pos(word.offset(0)) >> 44) in said:
+                            continue  # said where the variable is set
                         place = job.file.text[max(0, word.offset(0) - 40) : word.offset(0)]
                         if nodes > 1 and not re.search(r"\$\{\w+:?[-=][\"']?$", place):
                             pos = job.file.word(at)

@@ -212,10 +212,13 @@ def settled(job: Job) -> None:
 
 def nodes_of(job: Job, launch: Launch) -> int | None:
     """The nodes that a launch line names."""
-    if launch.kind == "launcher":
+    if launch.kind == "launcher" and launch.head != "horovodrun":
         return number(job, launch.value("nnodes", "num-machines", "num-nodes"))
     if launch.kind == "step":
         return number(job, launch.value("nodes", "N"))
+    hosts = launch.value("H", "host", "hosts") if launch.kind == "mpi" or launch.head == "horovodrun" else None
+    if hosts is not None and OPEN not in hosts.text:
+        return len({h.partition(":")[0] for h in hosts.text.split(",") if h})
     return None
 
 

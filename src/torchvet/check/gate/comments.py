@@ -1,7 +1,8 @@
 """Where the comments of a file are, and which lines each speaks for.
 
 Trailing: its own line; behind an opening bracket, or on a line of closing brackets, where formatters put the comment of
-a statement that they split: all lines of the bracket. On a line of its own: the statement (or the element) below.
+a statement that they split: all lines of the bracket. On a line of its own: the statement (or the element) below. Of
+shell text and Dockerfiles all lines that `\\` continues are one statement: between them no comment can stand.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PYTHON = frozenset(("ipynb", "py", "pyi", "pyw"))
-_C_LIKE = frozenset(("c", "cc", "cl", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx"))
+_C_LIKE = frozenset(("json", "jsonc", "c", "cc", "cl", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx"))
 
 
 class Comment:
@@ -132,8 +133,18 @@ def _hash(text: str, wanted: Callable[[str], bool]) -> list[Comment]:
         if wanted(line):
             at = _hash_sign(line)
             if at >= 0 and wanted(line[at:]):
-                out.append(_placed(lines, bare, number, at + 1, line[at:]))
+                comment = _placed(lines, bare, number, at + 1, line[at:])
+                _continue(comment, bare)
+                out.append(comment)
     return out
+
+
+def _continue(comment: Comment, bare: list[str]) -> None:
+    """Let a comment speak for all lines of a continued command."""
+    while comment.first > 1 and comment.blank and bare[comment.first - 2].rstrip().endswith("\\"):
+        comment.first -= 1
+    while comment.last < len(bare) and bare[comment.last - 1].rstrip().endswith("\\"):
+        comment.last += 1
 
 
 def _hash_sign(line: str) -> int:

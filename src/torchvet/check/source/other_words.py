@@ -19,11 +19,11 @@ LAUNCHES = (
 """What a file holds that starts a training or a container with a GPU."""
 
 FORMS = (
-    rb"^[ \t-]*(?:services|apiVersion|jobs|steps|runArgs|script|before_script|containers|containerDefinitions|"
-    rb"ContainerDefinitions|containerProperties|ContainerProperties|containerOverrides|commands?|run|setup|searcher|"
-    rb"shm_size|entrypoint|cmds|\$schema)[\"']?\s*:"
+    rb"^[\"']?(?:services|apiVersion|jobs|steps|searcher|entrypoint|\$schema|Resources)[\"']?\s*:|"
+    rb"^[ \t-]*[\"']?(?:containers|runArgs|script|before_script|containerDefinitions|ContainerDefinitions|"
+    rb"containerProperties|ContainerProperties|commands?|run|setup|shm_size|cmds)[\"']?\s*:"
 )
-"""Keys of YAML files that start something, at the beginning of a line: the others of a repository are settings."""
+"""Keys of YAML files that start something: at the top, or at any depth. The others of a repository are settings."""
 _forms: list[Pattern[bytes]] = []
 
 

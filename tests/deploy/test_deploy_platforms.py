@@ -1,0 +1,558 @@
+"""What is found in the files of every platform: (line, code) of errors and warnings; a name stands for a note."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchvet.check.rules._index import INDEX
+
+CASES: list[tuple[str, list, dict[str, str]]] = []
+
+
+def c(name, expect, **files):
+    CASES.append((name, expect, files))
+
+
+def s(name, expect, text, file="run.sh"):
+    CASES.append((name, expect, {file: text}))
+
+
+# --- docker
+s("small", [(1, "TV602")], "docker run --gpus all --shm-size 64m img torchrun --nproc_per_node=8 train.py\n")
+s(
+    "default var",
+    [(3, "TV602")],
+    "SHM=${SHM:-256m}\nIMG=x\ndocker run --gpus all --shm-size=$SHM $IMG torchrun --nproc_per_node=8 train.py\n",
+)
+s(
+    "array",
+    [(6, "TV601")],
+    'ARGS=(\n  --rm\n  --gpus all\n)\nARGS+=(-v /data:/data)\ndocker run "${ARGS[@]}" img python train.py --workers 8\n',
+)
+s(
+    "array ok",
+    [],
+    'ARGS=(--rm --gpus all)\n[[ $X ]] && ARGS+=(--ipc=host)\ndocker run "${ARGS[@]}" img python train.py --workers 8\n',
+)
+s(
+    "function",
+    [(3, "TV601")],
+    "start() {\n  local img=$1\n  docker run --gpus '\"device=0,1\"' $img torchrun --nproc_per_node=2 train.py\n}\nstart foo\n",
+)
+s(
+    "bash c",
+    [(1, "TV601")],
+    "sudo docker run --gpus all -it foo bash -lc 'cd /w && torchrun --nproc_per_node=4 train.py'\n",
+)
+s("podman gpu", [(1, "TV601")], "podman run --device nvidia.com/gpu=all img torchrun --nproc_per_node=4 train.py\n")
+s("nerdctl", [(1, "TV601")], "nerdctl run --gpus all img torchrun --nproc_per_node=4 train.py\n")
+s("create", [(1, "TV601")], "cid=$(docker create --gpus all img torchrun --nproc_per_node=4 train.py)\n")
+s("container run", [(1, "TV601")], "docker container run --gpus all img torchrun --nproc_per_node=4 train.py\n")
+s(
+    "nvidia-docker",
+    [(1, "TV601")],
+    "nvidia-docker run --rm img python -m torch.distributed.launch --nproc_per_node=4 train.py\n",
+)
+s(
+    "heredoc ssh",
+    [(2, "TV601")],
+    "ssh host <<EOF\ndocker run --gpus all img torchrun --nproc_per_node=4 train.py\nEOF\n",
+)
+s(
+    "heredoc sbatch",
+    [(8, "TV615")],
+    "cat > job.sbatch <<'EOF'\n#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\n#SBATCH --gpus-per-node=8\n\nexport X=1\nsrun torchrun --nnodes 2 --nproc_per_node 8 train.py\nEOF\nsbatch job.sbatch\n",
+)
+s("ipc none", [(1, "TV601")], "docker run --gpus all --ipc=private img torchrun --nproc_per_node=8 train.py\n")
+s("ipc container", [], "docker run --gpus all --ipc=container:base img torchrun --nproc_per_node=8 train.py\n")
+s("tmpfs", [], "docker run --gpus all --tmpfs /dev/shm:rw,size=16g img torchrun --nproc_per_node=8 train.py\n")
+s(
+    "mount",
+    [],
+    "docker run --gpus all --mount type=tmpfs,destination=/dev/shm,tmpfs-size=17179869184 img torchrun --nproc_per_node=8 train.py\n",
+)
+s(
+    "mount small",
+    [(1, "TV602")],
+    "docker run --gpus all --mount type=tmpfs,destination=/dev/shm,tmpfs-size=134217728 img torchrun --nproc_per_node=8 train.py\n",
+)
+s(
+    "two-cmd",
+    [(2, "TV601")],
+    "docker run --gpus all --shm-size=8g img torchrun train.py --num-workers=4\ndocker run --gpus all img torchrun --nproc_per_node=8 train.py\n",
+)
+s("echo", [], "echo docker run --gpus all img torchrun --nproc_per_node=8 train.py\n")
+s("exec", [], "docker exec -it c torchrun --nproc_per_node=8 train.py\n")
+s("cpu train", [(1, "TV601")], "docker run img python train.py --num-workers 8\n")
+s("vllm", [("note", "TV601")], "docker run --gpus all -p 8000:8000 vllm/vllm-openai:latest --model foo\n")
+s("mem", [(1, "TV609")], "docker run --gpus all --shm-size=64g -m 32g img torchrun --nproc_per_node=8 train.py\n")
+s("unit none g", [(1, "TV603")], "docker run --gpus all --shm-size 8 img torchrun --nproc_per_node=8 train.py\n")
+s("kb", [(1, "TV602")], "docker run --gpus all --shm-size=65536k img torchrun --nproc_per_node=8 train.py\n")
+s(
+    "if gpu",
+    [(6, "TV601")],
+    'if [ $1 = gpu ]; then\n  GPU_ARGS="--gpus all"\nelse\n  GPU_ARGS=""\nfi\ndocker run $GPU_ARGS img torchrun --nproc_per_node=8 train.py\n',
+)
+s(
+    "docker env debug",
+    [(1, "TV611")],
+    "docker run --gpus all --ipc=host -e NCCL_P2P_DISABLE=1 img torchrun --nproc_per_node=8 train.py\n",
+)
+s("env prefix", [(1, "TV611")], "NCCL_IB_DISABLE=1 NCCL_DEBUG=TRACE torchrun --nproc_per_node=8 train.py\n")
+s("mpirun x", [(1, "TV611")], "mpirun -np 16 -H a:8,b:8 -x NCCL_P2P_DISABLE=1 python train.py\n")
+s("mpirun lo", [(1, "TV612")], "mpirun -np 16 -H a:8,b:8 -x NCCL_SOCKET_IFNAME=lo python train.py\n")
+s(
+    "accelerate master",
+    [(1, "TV613")],
+    "accelerate launch --num_machines 2 --num_processes 16 --machine_rank $R --main_process_ip localhost --main_process_port 1 train.py\n",
+)
+s(
+    "rdzv",
+    [(2, "TV613")],
+    "torchrun --nnodes 4 --nproc-per-node 8 \\\n  --rdzv-endpoint localhost:29500 --rdzv-backend c10d train.py\n",
+)
+s(
+    "masteraddr nnodes env",
+    [(2, "TV613")],
+    "NNODES=2\nexport MASTER_ADDR=127.0.0.1\ntorchrun --nnodes=$NNODES --nproc_per_node=8 --node_rank=$1 --master_addr=$MASTER_ADDR train.py\n",
+)
+s(
+    "sbatch master",
+    [(4, "TV613")],
+    "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --ntasks-per-node 8\nexport MASTER_ADDR=localhost\nexport OMP_NUM_THREADS=4\nsrun python train.py\n",
+)
+s(
+    "sbatch acc",
+    [(5, "TV615")],
+    "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -n 16\n\nsrun accelerate launch --num_processes 16 --num_machines 2 --machine_rank $SLURM_NODEID train.py\n",
+)
+s(
+    "srun own",
+    [(4, "TV615")],
+    "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --gpus-per-node=8\nsrun --ntasks-per-node=8 torchrun --nnodes=2 --nproc-per-node=gpu train.py\n",
+)
+s(
+    "srun bash c",
+    [(3, "TV615")],
+    "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4\nsrun bash -c 'torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$SLURM_NODEID train.py'\n",
+)
+s(
+    "srun ok N",
+    [],
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun -N $SLURM_NNODES -n $SLURM_NNODES torchrun --nnodes=2 --nproc_per_node=8 train.py\n",
+)
+s(
+    "cpus per task",
+    [(3, "TV614")],
+    "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --cpus-per-task=8\n#SBATCH --ntasks-per-node=1\nsrun torchrun --standalone --nproc_per_node=8 train.py --num_workers=4\n",
+)
+s("apptainer c", [(1, "TV618")], "apptainer exec --nv -c img.sif torchrun --nproc_per_node=4 train.py\n")
+s("singularity", [(1, "TV618")], "singularity run --nv --contain img.sif python train.py --workers 8\n")
+s("singularity ok", [], "singularity run --nv -B /dev/shm --contain img.sif python train.py --workers 8\n")
+s(
+    "rdma",
+    [(1, "TV610")],
+    "docker run --gpus all --shm-size=16g -e NCCL_IB_HCA=mlx5_0 --device /dev/infiniband/uverbs0 img torchrun --nproc_per_node=8 train.py\n",
+)
+# --- dockerfile
+s(
+    "df multi",
+    [(3, "TV611"), (4, "TV611")],
+    'FROM x\nENV A=1 \\\n    NCCL_P2P_DISABLE=1 \\\n    CUDA_LAUNCH_BLOCKING=1\nCMD ["torchrun", "train.py"]\n',
+    "Dockerfile",
+)
+s("df heredoc", [(3, "TV617")], "FROM x\nRUN <<EOF\nmount -o remount,size=8G /dev/shm\nEOF\n", "Dockerfile")
+s(
+    "df entry",
+    [(2, "TV617")],
+    'FROM x\nENTRYPOINT ["sh", "-c", "mount -o remount,size=8G /dev/shm && torchrun train.py"]\n',
+    "Dockerfile",
+)
+s("df escape", [(3, "TV611")], "# escape=`\nFROM x\nENV NCCL_IB_DISABLE=1 `\n  B=2\n", "Dockerfile")
+c(
+    "entry script",
+    [("note?", "TV617")],
+    **{
+        "Dockerfile": 'FROM x\nCOPY entrypoint.sh /\nENTRYPOINT ["/entrypoint.sh"]\n',
+        "entrypoint.sh": '#!/bin/sh\nmount -o remount,size=8G /dev/shm\nexec "$@"\n',
+    },
+)
+# --- compose
+s(
+    "gpus all",
+    [(2, "TV605")],
+    "services:\n  t:\n    image: x\n    gpus: all\n    command: [torchrun, --nproc_per_node=4, train.py]\n",
+    "compose.yaml",
+)
+s(
+    "build args only",
+    [],
+    "services:\n  t:\n    image: x\n    gpus: all\n    ipc: 'host'\n    command: [torchrun, --nproc_per_node=4, train.py]\n",
+    "compose.yaml",
+)
+s(
+    "tmpfs long",
+    [],
+    "services:\n  t:\n    image: x\n    gpus: all\n    volumes:\n      - type: tmpfs\n        target: /dev/shm\n        tmpfs: {size: 8000000000}\n    command: [torchrun, --nproc_per_node=4, train.py]\n",
+    "compose.yaml",
+)
+c(
+    "override",
+    [],
+    **{
+        "docker-compose.yml": "services:\n  t:\n    image: x\n    shm_size: 8gb\n    command: torchrun train.py\n",
+        "docker-compose.gpu.yml": "services:\n  t:\n    runtime: nvidia\n",
+    },
+)
+c(
+    "extends file",
+    [],
+    **{
+        "docker-compose.yml": "services:\n  t:\n    extends:\n      file: base.yml\n      service: b\n    command: torchrun train.py --num-workers 4\n",
+        "base.yml": "services:\n  b:\n    image: x\n    gpus: all\n    shm_size: 8gb\n",
+    },
+)
+s(
+    "extends bad",
+    [(7, "TV605")],
+    "services:\n  base:\n    image: x\n    runtime: nvidia\n    profiles: [no]\n    command: nvidia-smi\n  t:\n    extends: base\n    command: torchrun --nproc_per_node 4 train.py\n",
+    "compose.yaml",
+)
+s(
+    "env compose",
+    [(6, "TV611")],
+    "services:\n  t:\n    image: x\n    gpus: all\n    shm_size: 16gb\n    environment: {NCCL_P2P_DISABLE: 1}\n    command: torchrun --nproc_per_node 4 train.py\n",
+    "compose.yaml",
+)
+s(
+    "compose str size small",
+    [(5, "TV602")],
+    "services:\n  t:\n    image: x\n    gpus: all\n    shm_size: '256m'\n    command: torchrun --nproc_per_node 4 train.py\n",
+    "compose.yaml",
+)
+s(
+    "compose cpus",
+    [(6, "TV614")],
+    "services:\n  t:\n    image: x\n    gpus: all\n    shm_size: 16gb\n    cpus: 4\n    command: torchrun --nproc_per_node 4 train.py --workers 8\n",
+    "compose.yaml",
+)
+s(
+    "compose ib",
+    [(9, "TV610")],
+    "services:\n  t:\n    image: x\n    gpus: all\n    shm_size: 16gb\n    command: torchrun --nproc_per_node 4 train.py\n    network_mode: host\n    devices:\n      - /dev/infiniband\n",
+    "compose.yaml",
+)
+# --- k8s
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: t}
+spec:
+  containers:
+    - name: t
+      image: x
+      command: [torchrun, --nproc_per_node=8, train.py]
+      resources:
+        limits: {nvidia.com/gpu: 8%s}
+%s"""
+s("pod", [(6, "TV606")], POD % ("", ""), "p.yaml")
+s(
+    "pod pvc",
+    [(12, "TV607")],
+    POD
+    % (
+        "",
+        "      volumeMounts:\n        - {name: d, mountPath: /dev/shm/}\n  volumes:\n    - name: d\n      persistentVolumeClaim: {claimName: x}\n",
+    ),
+    "p.yaml",
+)
+s(
+    "pod size over",
+    [(17, "TV609")],
+    POD
+    % (
+        ", memory: 32Gi",
+        "      volumeMounts:\n        - {name: d, mountPath: /dev/shm}\n  volumes:\n    - name: d\n      emptyDir:\n        medium: Memory\n        sizeLimit: 64Gi\n",
+    ),
+    "p.yaml",
+)
+s(
+    "pod small",
+    [(17, "TV602")],
+    POD
+    % (
+        "",
+        "      volumeMounts:\n        - {name: d, mountPath: /dev/shm}\n  volumes:\n    - name: d\n      emptyDir:\n        medium: Memory\n        sizeLimit: 128Mi\n",
+    ),
+    "p.yaml",
+)
+s(
+    "pod name mismatch",
+    [(12, "TV608")],
+    POD
+    % (
+        "",
+        "      volumeMounts:\n        - {name: shm, mountPath: /dev/shm}\n  volumes:\n    - name: dshm\n      emptyDir: {medium: Memory}\n",
+    ),
+    "p.yaml",
+)
+s(
+    "pod unused",
+    [(6, "TV608")],
+    POD % ("", "  volumes:\n    - name: dshm\n      emptyDir: {medium: Memory}\n"),
+    "p.yaml",
+)
+s("pod hostipc", [("note", "TV619")], POD % ("", "  hostIPC: true\n"), "p.yaml")
+s(
+    "pod rdma",
+    [(10, "TV610")],
+    POD
+    % (
+        ", rdma/hca_shared_devices_a: 1",
+        "      volumeMounts:\n        - {name: d, mountPath: /dev/shm}\n  volumes:\n    - name: d\n      emptyDir: {medium: Memory}\n",
+    ),
+    "p.yaml",
+)
+s(
+    "pod cpu",
+    [(10, "TV614")],
+    (
+        POD
+        % (
+            ", cpu: 16",
+            "      volumeMounts:\n        - {name: d, mountPath: /dev/shm}\n  volumes:\n    - name: d\n      emptyDir: {medium: Memory}\n",
+        )
+    ).replace("train.py", 'train.py, --num-workers, "8"'),
+    "p.yaml",
+)
+s(
+    "pod env lo",
+    [(17, "TV612")],
+    (
+        POD
+        % (
+            "",
+            "      volumeMounts:\n        - {name: d, mountPath: /dev/shm}\n      env:\n        - name: A\n          value: x\n        - name: NCCL_SOCKET_IFNAME\n          value: lo\n  volumes:\n    - name: d\n      emptyDir: {medium: Memory}\n",
+        )
+    )
+    .replace("kind: Pod", "kind: PyTorchJob")
+    .replace("spec:\n", "spec:\n  numNodes: 2\n", 1),
+    "p.yaml",
+)
+s(
+    "pod master",
+    [(17, "TV613")],
+    (
+        POD
+        % (
+            "",
+            "      volumeMounts:\n        - {name: d, mountPath: /dev/shm}\n      env:\n        - name: A\n          value: x\n        - name: MASTER_ADDR\n          value: 127.0.0.1\n  volumes:\n    - name: d\n      emptyDir: {medium: Memory}\n",
+        )
+    )
+    .replace("kind: Pod", "kind: StatefulSet")
+    .replace("spec:\n", "spec:\n  replicas: 4\n", 1),
+    "p.yaml",
+)
+s(
+    "list",
+    [(8, "TV606")],
+    "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  spec:\n    containers:\n    - name: t\n      image: x\n      command: [torchrun, --nproc_per_node=2, train.py]\n      resources: {limits: {nvidia.com/gpu: 2}}\n",
+    "p.yaml",
+)
+s(
+    "trainjob",
+    [],
+    "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec:\n  runtimeRef: {name: torch-distributed}\n  trainer:\n    numNodes: 2\n    image: x\n    command: [torchrun, train.py]\n    resourcesPerNode: {limits: {nvidia.com/gpu: 8}}\n",
+    "p.yaml",
+)
+s(
+    "jobset",
+    [(16, "TV606")],
+    "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: j}\nspec:\n  replicatedJobs:\n    - name: w\n      replicas: 2\n      template:\n        spec:\n          parallelism: 2\n          template:\n            spec:\n              nodeSelector:\n                a: b\n              containers:\n                - name: t\n                  image: x\n                  command: [torchrun, --nproc_per_node=8, train.py]\n                  resources: {limits: {nvidia.com/gpu: 8}}\n",
+    "p.yaml",
+)
+s(
+    "initc",
+    [],
+    POD
+    % (
+        "",
+        "      volumeMounts:\n        - {name: d, mountPath: /dev/shm}\n  initContainers:\n    - name: i\n      image: y\n      resources: {limits: {nvidia.com/gpu: 1}}\n  volumes:\n    - name: d\n      emptyDir: {medium: Memory}\n",
+    ),
+    "p.yaml",
+)
+c(
+    "helm missing",
+    [(13, "TV606")],
+    **{
+        "chart/templates/job.yaml": '{{- if .Values.enabled }}\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}\nspec:\n  template:\n    metadata:\n      labels:\n        {{- include "x.labels" . | nindent 8 }}\n    spec:\n      containers:\n        - name: t\n          image: {{ .Values.image }}\n          command: [torchrun, --nproc_per_node=8, train.py]\n          resources:\n            {{- toYaml .Values.resources | nindent 12 }}\n            limits:\n              nvidia.com/gpu: {{ .Values.gpus }}\n{{- end }}\n'
+    },
+)
+c(
+    "helm volumes insert",
+    [],
+    **{
+        "chart/templates/job.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}\nspec:\n  template:\n    spec:\n      containers:\n        - name: t\n          image: {{ .Values.image }}\n          command: [torchrun, --nproc_per_node=8, train.py]\n          resources:\n            limits:\n              nvidia.com/gpu: {{ .Values.gpus }}\n          volumeMounts:\n            {{- toYaml .Values.mounts | nindent 12 }}\n      volumes:\n        {{- toYaml .Values.volumes | nindent 8 }}\n"
+    },
+)
+c(
+    "helm small values",
+    [(19, "TV602")],
+    **{
+        "chart/templates/job.yaml": 'apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n        - name: t\n          image: {{ .Values.image }}\n          command: [torchrun, --nproc_per_node=8, train.py]\n          resources:\n            limits:\n              nvidia.com/gpu: {{ .Values.gpus }}\n          volumeMounts:\n            - {name: d, mountPath: /dev/shm}\n      volumes:\n        - name: d\n          emptyDir:\n            medium: Memory\n            sizeLimit: {{ .Values.shm | default "128Mi" }}\n'
+    },
+)
+s(
+    "argo script",
+    [(5, "TV606")],
+    "apiVersion: argoproj.io/v1alpha1\nkind: WorkflowTemplate\nspec:\n  templates:\n    - name: train\n      script:\n        image: x\n        command: [bash]\n        source: |\n          torchrun --nproc_per_node=4 train.py\n        resources: {limits: {nvidia.com/gpu: 4}}\n",
+    "w.yaml",
+)
+# --- services
+s(
+    "ecs small",
+    [(2, "TV603")],
+    '{"containerDefinitions":[{"name":"t","image":"x","command":["torchrun","--nproc_per_node=4","t.py"],"resourceRequirements":[{"type":"GPU","value":"4"}],\n"linuxParameters":{"sharedMemorySize":8}}]}',
+    "taskdef.json",
+)
+s(
+    "ecs ok",
+    [],
+    '{"containerDefinitions":[{"name":"t","image":"x","command":["torchrun","--nproc_per_node=4","t.py"],"resourceRequirements":[{"type":"GPU","value":"4"}],\n"linuxParameters":{"sharedMemorySize":8192}}]}',
+    "taskdef.json",
+)
+s(
+    "batch none",
+    [(3, "TV601")],
+    '{"jobDefinitionName":"t",\n"containerProperties":{\n"image":"x","command":["torchrun","--nproc_per_node=4","t.py"],"resourceRequirements":[{"type":"GPU","value":"4"}]}}',
+    "job-definition.json",
+)
+s(
+    "cfn yaml",
+    [(8, "TV601")],
+    "Resources:\n  J:\n    Type: AWS::Batch::JobDefinition\n    Properties:\n      Type: container\n      PlatformCapabilities: [EC2]\n      ContainerProperties:\n        Image: !Ref Img\n        Command: [torchrun, --nproc_per_node=8, train.py]\n        ResourceRequirements:\n          - {Type: GPU, Value: 8}\n",
+    "cfn.yaml",
+)
+s(
+    "azure ok",
+    [],
+    "$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json\ncommand: python train.py --num-workers 8\ncompute: azureml:x\ndistribution: {type: pytorch, process_count_per_instance: 8}\nresources: {instance_count: 2}\n",
+    "j.yml",
+)
+s(
+    "azure pipeline",
+    [(9, "TV602")],
+    "$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json\ntype: pipeline\njobs:\n  a:\n    type: command\n    command: torchrun --nproc_per_node 4 train.py\n    compute: azureml:x\n    resources:\n      shm_size: 64m\n",
+    "j.yml",
+)
+s(
+    "dstack",
+    [(5, "TV601")],
+    "type: task\nname: t\ncommands:\n  - torchrun --nproc_per_node=4 train.py\nresources:\n  gpu: 80GB:4\n",
+    "t.dstack.yml",
+)
+s(
+    "dstack ok",
+    [],
+    "type: task\nname: t\ncommands:\n  - torchrun --nproc_per_node=4 train.py\nresources:\n  gpu: 80GB:4\n  shm_size: 24GB\n",
+    "t.dstack.yml",
+)
+s(
+    "determined small",
+    [(4, "TV602")],
+    "name: x\nresources:\n  slots_per_trial: 8\n  shm_size: 134217728\nsearcher: {name: single, metric: x}\nentrypoint: python3 -m determined.launch.torch_distributed python3 train.py\n",
+    "det.yaml",
+)
+s(
+    "determined ok",
+    [],
+    "name: x\nresources:\n  slots_per_trial: 8\nsearcher: {name: single, metric: x}\nentrypoint: python3 -m determined.launch.torch_distributed python3 train.py\n",
+    "det.yaml",
+)
+s(
+    "sky debug",
+    [(5, "TV611")],
+    "resources: {accelerators: H100:8}\nnum_nodes: 2\nrun: |\n  pip list\n  export NCCL_P2P_DISABLE=1\n  torchrun --nnodes=2 --nproc_per_node=8 train.py\n",
+    "t.yaml",
+)
+s(
+    "circle",
+    [(8, "TV601")],
+    "version: 2.1\njobs:\n  t:\n    machine: {image: gpu}\n    steps:\n      - run:\n          name: x\n          command: docker run --gpus all img torchrun --nproc_per_node=2 train.py\n",
+    ".circleci/config.yml",
+)
+s(
+    "gitlab multi",
+    [(5, "TV601")],
+    "t:\n  script:\n    - echo hi\n    - |\n      docker run --gpus all \\\n        img torchrun --nproc_per_node=2 train.py\n",
+    ".gitlab-ci.yml",
+)
+s(
+    "gh services",
+    [],
+    "on: push\njobs:\n  a:\n    runs-on: x\n    services:\n      redis: {image: redis, options: --health-cmd x}\n    steps:\n      - run: docker run --gpus all --shm-size=8g img torchrun train.py\n",
+    ".github/workflows/a.yml",
+)
+s(
+    "gh bad size",
+    [(7, "TV602")],
+    "on: push\njobs:\n  a:\n    runs-on: x\n    container:\n      image: x\n      options: --gpus all --shm-size=64mb\n    steps:\n      - run: torchrun --nproc_per_node 4 train.py\n",
+    ".github/workflows/a.yml",
+)
+s(
+    "devc small",
+    [(2, "TV602")],
+    '{"image":"pytorch/pytorch",\n"runArgs":["--gpus","all","--shm-size","128m"]}',
+    ".devcontainer/devcontainer.json",
+)
+s(
+    "devc ok compose",
+    [],
+    '{"dockerComposeFile":"x.yml","service":"a","runArgs":["--gpus","all"]}',
+    ".devcontainer/devcontainer.json",
+)
+s(
+    "make define",
+    [(7, "TV601")],
+    "define OPTS\n--rm --gpus all\nendef\nIMG = x\nNP ?= 4\nrun:\n\tdocker run $(OPTS) $(IMG) torchrun --nproc_per_node=$(NP) train.py\n",
+    "Makefile",
+)
+s(
+    "make +=",
+    [],
+    "OPTS = --gpus all\nOPTS += --shm-size=8g\nrun:\n\t@docker run $(OPTS) img torchrun --nproc_per_node=4 train.py\n",
+    "Makefile",
+)
+s(
+    "make ifeq",
+    [],
+    "OPTS = --rm\nifeq ($(GPU),1)\nOPTS += --gpus all --ipc=host\nendif\nrun:\n\t@docker run $(OPTS) img torchrun --nproc_per_node=4 train.py\n",
+    "Makefile",
+)
+s(
+    "make shell",
+    [(3, "TV601")],
+    "all: a\na:\n\tssh host 'docker run --gpus all img torchrun --nproc_per_node=4 train.py'\n",
+    "Makefile",
+)
+
+
+def answers(deploy):
+    """(line, code, severity) of all answers; a rule without severities of its own gives "note" or "warning"."""
+    for code, _, asks in INDEX.values():
+        if code.startswith("TV6"):
+            question = deploy
+            for part in asks[0].split(".")[1:]:
+                question = getattr(question, part)
+            for x in question():
+                default = "note" if code == "TV616" else "warning"
+                yield x.pos >> 44, code, getattr(x, "severity", default)
+
+
+@pytest.mark.parametrize(("expect", "files"), [x[1:] for x in CASES], ids=[x[0] for x in CASES])
+def test_platform(deploy, expect, files):
+    found = sorted(set(answers(deploy(files))))
+    loud = [(line, code) for line, code, severity in found if severity != "note"]
+    if expect and isinstance(expect[0][0], str):
+        assert expect[0][1] in [code for _, code, _ in found]
+    else:
+        assert loud == sorted(expect), found
