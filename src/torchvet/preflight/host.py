@@ -130,7 +130,7 @@ class Host:
             return [n for n in ran.out.rstrip("\n").split("\0") if n] if ran.ok else []
         try:
             return sorted(os.listdir(self.root + path))
-        except OSError:
+        except (OSError, ValueError):
             return []
 
     def exists(self, path: str) -> bool:
@@ -156,7 +156,7 @@ class Host:
         """Where a symbolic link points, as written."""
         try:
             return os.readlink(self.root + path)
-        except OSError:
+        except (OSError, ValueError):
             return None
 
     def space(self, path: str) -> Space | None:
