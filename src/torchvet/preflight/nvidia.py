@@ -50,9 +50,10 @@ class Gpu:
     def number(self, name: str) -> float | None:
         word = self.text(name)
         try:
-            return float(int(word, 16)) if word and word.startswith("0x") else float(word or "")
-        except ValueError:
+            found = float(int(word, 16)) if word and word.startswith("0x") else float(word or "")
+        except (ValueError, OverflowError):
             return None
+        return found if abs(found) < 1e300 else None  # "inf" and "nan" are numbers to float()
 
     @property
     def index(self) -> str:
