@@ -534,6 +534,166 @@ s(
     "all: a\na:\n\tssh host 'docker run --gpus all img torchrun --nproc_per_node=4 train.py'\n",
     "Makefile",
 )
+s("after image", [(1, "TV601")], "docker run --gpus all img --shm-size=8g torchrun --nproc_per_node=4 train.py\n")
+s("eval", [(1, "TV601")], 'CMD="docker run --gpus all img torchrun --nproc_per_node=4 train.py"\neval "$CMD"\n')
+s("cmd", [(1, "TV601")], 'CMD="docker run --gpus all img torchrun --nproc_per_node=4 train.py"\n$CMD\n')
+s("eval noq", [(1, "TV601")], 'CMD="docker run --gpus all img torchrun --nproc_per_node=4 train.py"\neval $CMD\n')
+s(
+    "comment in continuation",
+    [(1, "TV601")],
+    "docker run --gpus all \\\n  # --shm-size=16g \\\n  img torchrun --nproc_per_node=4 train.py\n",
+)
+s(
+    "loop",
+    [(3, "TV601")],
+    "for i in 0 1; do\n  cfg=$i\n  docker run -d --gpus device=$i -e X=$cfg img python train.py --cfg $cfg --num-workers 4\ndone\n",
+)
+s(
+    "compose interp",
+    [(5, "TV602")],
+    "services:\n  t:\n    image: x\n    gpus: all\n    shm_size: ${SHM_SIZE:-64m}\n    command: torchrun --nproc_per_node 4 train.py\n",
+    "compose.yaml",
+)
+c(
+    "compose .env",
+    [(5, "TV602")],
+    **{
+        "compose.yaml": "services:\n  t:\n    image: x\n    gpus: all\n    shm_size: ${SHM_SIZE}\n    command: torchrun --nproc_per_node 4 train.py\n",
+        ".env": "SHM_SIZE=128m\n",
+    },
+)
+s(
+    "compose interp unknown",
+    [],
+    "services:\n  t:\n    image: x\n    gpus: all\n    shm_size: ${SHM_SIZE}\n    command: torchrun --nproc_per_node 4 train.py\n",
+    "compose.yaml",
+)
+s(
+    "swarm",
+    [(2, "TV605")],
+    "services:\n  t:\n    image: x\n    command: torchrun --nproc_per_node 4 train.py\n    deploy:\n      resources:\n        reservations:\n          generic_resources:\n            - discrete_resource_spec: {kind: 'NVIDIA-GPU', value: 4}\n",
+    "compose.yaml",
+)
+s(
+    "claims",
+    [(5, "TV606")],
+    "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: t\n      image: x\n      command: [torchrun, --nproc_per_node=2, train.py]\n      resources: {claims: [{name: gpu}]}\n  resourceClaims: [{name: gpu, resourceClaimTemplateName: x}]\n",
+    "p.yaml",
+)
+s(
+    "argo set",
+    [],
+    "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nspec:\n  templates:\n    - name: t\n      volumes: [{name: d, emptyDir: {medium: Memory}}]\n      containerSet:\n        volumeMounts: [{name: d, mountPath: /x}]\n        containers:\n          - name: t\n            image: x\n            command: [torchrun, --nproc_per_node=2, train.py]\n            resources: {limits: {nvidia.com/gpu: 2}}\n            volumeMounts: [{name: d, mountPath: /dev/shm}]\n",
+    "p.yaml",
+)
+s(
+    "df serve",
+    [("note", "TV611")],
+    'FROM vllm/vllm-openai\nENV NCCL_P2P_DISABLE=1\nENTRYPOINT ["vllm","serve"]\n',
+    "Dockerfile",
+)
+s(
+    "df arg",
+    [(3, "TV611")],
+    'FROM x\nARG LEVEL=DETAIL\nENV TORCH_DISTRIBUTED_DEBUG=$LEVEL\nCMD ["torchrun","train.py"]\n',
+    "Dockerfile",
+)
+s(
+    "export header",
+    [(3, "TV612")],
+    "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --export=ALL,NCCL_SOCKET_IFNAME=lo\n#SBATCH --ntasks-per-node=1\nsrun torchrun --nnodes=2 --nproc_per_node=8 train.py\n",
+    "j.sbatch",
+)
+s(
+    "cpus no srun",
+    [(4, "TV614")],
+    "#!/bin/bash\n#SBATCH -N 1\n#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-task=8\ntorchrun --standalone --nproc_per_node=8 train.py --num-workers 4\n",
+    "j.sbatch",
+)
+s(
+    "pod mount",
+    [(8, "TV617")],
+    "apiVersion: v1\nkind: Pod\nspec:\n  hostIPC: true\n  containers:\n    - name: t\n      image: x\n      command: [sh, -c, 'mount -o remount,size=8G /dev/shm && torchrun --nproc_per_node=2 train.py']\n      resources: {limits: {nvidia.com/gpu: 2}}\n",
+    "p.yaml",
+)
+s(
+    "docker mount",
+    [(1, "TV617")],
+    "docker run --gpus all --ipc=host img bash -c 'mount -o remount,size=8G /dev/shm; torchrun train.py --num-workers 4'\n",
+)
+s(
+    "docker mount priv",
+    [],
+    "docker run --gpus all --privileged --ipc=host img bash -c 'mount -o remount,size=8G /dev/shm; torchrun train.py --num-workers 4'\n",
+)
+s(
+    "gh folded",
+    [(6, "TV601")],
+    "on: push\njobs:\n  a:\n    runs-on: x\n    container:\n      options: >-\n        --gpus all\n        --rm\n      image: x\n    steps:\n      - run: torchrun --nproc_per_node 4 train.py\n",
+    ".github/workflows/a.yml",
+)
+s(
+    "gh matrix",
+    [(9, "TV601")],
+    "on: push\njobs:\n  a:\n    runs-on: ${{ matrix.os }}\n    strategy: {matrix: {os: [a]}}\n    steps:\n      - uses: actions/checkout@v4\n      - run: |\n          docker run --gpus all ${{ env.IMG }} torchrun --nproc_per_node 4 train.py\n",
+    ".github/workflows/a.yml",
+)
+s(
+    "sizeLimit bytes",
+    [(13, "TV603")],
+    "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: t\n      image: x\n      command: [torchrun, --nproc_per_node=2, train.py]\n      resources: {limits: {nvidia.com/gpu: 2}}\n      volumeMounts: [{name: d, mountPath: /dev/shm}]\n  volumes:\n    - name: d\n      emptyDir:\n        sizeLimit: 16\n        medium: Memory\n",
+    "p.yaml",
+)
+s("acc config", [(1, "TV601")], "docker run --gpus 4 img accelerate launch --config_file x.yaml train.py\n")
+s("lower python", [(1, "TV601")], "docker run --gpus all img python3 -m lightning_train fit\n")
+s("shm env", [], "docker run --gpus all ${SHM:+--shm-size=$SHM} img torchrun --nproc_per_node=4 train.py\n")
+s(
+    "opts file",
+    [],
+    "source ./common.sh\ndocker run --gpus all ${DOCKER_ARGS[@]} img torchrun --nproc_per_node=4 train.py\n",
+)
+s("params", [], 'docker run --gpus all "$@" img torchrun --nproc_per_node=4 train.py\n')
+s(
+    "srun docker",
+    [(4, "TV601")],
+    "#!/bin/bash\n#SBATCH -N 1\n#SBATCH --ntasks-per-node=1\nsrun docker run --gpus all img torchrun --nproc_per_node=4 train.py\n",
+    "j.sbatch",
+)
+s(
+    "two srun",
+    [(6, "TV615")],
+    '#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --tasks-per-node=8\n#SBATCH --gpus-per-node=8\nLAUNCHER="torchrun --nnodes=$SLURM_NNODES --nproc_per_node=8"\nsrun --jobid $SLURM_JOBID bash -c "$LAUNCHER train.py"\n',
+    "j.sbatch",
+)
+s("zsh", [(1, "TV601")], 'zsh -c "docker run --gpus all img torchrun --nproc_per_node=4 train.py"\n')
+s(
+    "make cond",
+    [(2, "TV601")],
+    "GPUS?=all\nRUN=docker run --rm --gpus $(GPUS) -v $(CURDIR):/w\n\ntrain: ; $(RUN) img torchrun --nproc_per_node=4 train.py\n",
+    "Makefile",
+)
+s(
+    "make pod",
+    [(5, "TV601")],
+    "ifeq ($(X),)\nFLAGS := --gpus all\nendif\ntrain:\n\t$(ENGINE) run $(FLAGS) img torchrun --nproc_per_node=4 train.py\nENGINE ?= podman\n",
+    "Makefile",
+)
+s(
+    "bashrc",
+    [(1, "TV611")],
+    "export TORCH_DISTRIBUTED_DEBUG=DETAIL CUDA_LAUNCH_BLOCKING=0\naccelerate launch train.py\n",
+)
+s(
+    "later unset",
+    [],
+    "export NCCL_P2P_DISABLE=1\nnccl-tests/all_reduce_perf\nunset NCCL_P2P_DISABLE\ntorchrun --nproc_per_node=8 train.py\n",
+)
+s("subshell", [], "( export NCCL_P2P_DISABLE=1; ./bench )\ntorchrun --nproc_per_node=8 train.py\n")
+s(
+    "if debug",
+    [],
+    'if [ -n "$DEBUG" ]; then\n  export NCCL_DEBUG=INFO CUDA_LAUNCH_BLOCKING=1\nfi\ntorchrun --nproc_per_node=8 train.py\n',
+)
 
 
 def answers(deploy):

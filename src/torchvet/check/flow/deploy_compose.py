@@ -5,11 +5,13 @@ https://github.com/compose-spec/compose-spec. `build.shm_size` counts only while
 
 from __future__ import annotations
 
+import re
+
 from ..source.traced import Traced
 from ..source.yaml_tree import LIST, MAP, SCALAR, traced
 from .deploy_containers import LOCKING, RDMA, gpu_count, ipc, mounted, settle, sized
 from .deploy_launch import launches
-from .deploy_model import Container, Env, Job, Shm, amount, known
+from .deploy_model import Container, Env, Job, Shm, amount, count, known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     Layer = tuple[File, Node]
 
 DEEP = 6
+_VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}$]*))?\}|\$(\w+)")
 
 
 def is_compose(document: Node) -> bool:
@@ -42,6 +45,7 @@ class Compose:
         self.document = document
         self.open_file = open_file
         self.beside = beside
+        self._variables: dict[str, str] | None = None
 
     def job(self) -> Job:
         job = Job(self.file, "compose")
@@ -70,6 +74,23 @@ class Compose:
         if other is None or parent is None or parent.kind != MAP:
             return [*out, (layer[0], layer[1])] if not path else out
         return out + self.layers((other[0], parent), depth + 1)
+
+    def interpolated(self, text: str) -> str:
+        """`${SHM:-8gb}` with what the `.env` file of the folder says, else the default."""
+        if "$" not in text:
+            return text
+        values = self.variables()
+        return _VARIABLE.sub(lambda m: values.get(m[1] or m[3]) or m[2] or m[0], text)
+
+    def variables(self) -> dict[str, str]:
+        if self._variables is None:
+            folder = self.file.path.rpartition("/")[0]
+            path = f"{folder}/.env" if folder else ".env"
+            self.file.program.consulted.add(path)
+            lines = (self.file.program.text(path) or "").split("\n")
+            pairs = [line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith("#")]
+            self._variables = {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+        return self._variables
 
     def container(self, name: str, key: Node, service: Node) -> Container:
         file = self.file
@@ -127,6 +148,11 @@ class Compose:
                     c.gpus = len(ids) if ids else gpu_count(device.string("count") or "all")
                     c.gpu_pos = f.pos(device.start, device.start + 1)
                     return
+            for need in node.list("deploy", "resources", "reservations", "generic_resources"):
+                if "gpu" in need.string("discrete_resource_spec", "kind").lower():
+                    c.gpus = count(need.string("discrete_resource_spec", "value")) or 0
+                    c.gpu_pos = f.pos(need.start, need.start + 1)
+                    return
             runtime = node.get("runtime")
             if runtime is not None and runtime.text == "nvidia":
                 visible = next((e.value for x in layers for e in environment(x[0], x[1].get("environment"))
@@ -143,10 +169,11 @@ class Compose:
         own = first(layers, "shm_size")
         if own is not None:
             f, node = own
-            c.shm = sized(node.text, f.pos(node.start, node.end)) if node.kind == SCALAR else Shm("unknown", c.pos)
+            text = self.interpolated(node.text)
+            c.shm = sized(text, f.pos(node.start, node.end)) if node.kind == SCALAR else Shm("unknown", c.pos)
         space = first(layers, "ipc")
         if space is not None:
-            ipc(c, space[1].text, space[0].pos(space[1].start, space[1].end))
+            ipc(c, self.interpolated(space[1].text), space[0].pos(space[1].start, space[1].end))
         for f, node in layers + around:
             for volume in node.list("volumes"):
                 if volume.kind == SCALAR:
@@ -173,7 +200,8 @@ class Compose:
         for f, node in layers:
             memory = node.get("deploy", "resources", "limits", "memory") or node.get("mem_limit")
             if memory is not None and c.memory is None:
-                limit = amount(memory.text) if known(memory.text) else None
+                said = self.interpolated(memory.text)
+                limit = amount(said) if known(said) else None
                 c.memory = (limit, f.pos(memory.start, memory.end)) if limit else None
             cpus = node.get("deploy", "resources", "limits", "cpus") or node.get("cpus")
             if cpus is not None and c.cpus is None:

@@ -28,6 +28,8 @@ def of_engine(file: File, launch: Launch, platform: str = "") -> Container:
     c.engine = launch.head
     verb = next((w for w in launch.words[1:6] if w.text in ("run", "create")), None)
     if verb is not None:
+        if c.pos >> 44 != file.pos(verb.offset(0)) >> 44:
+            c.pos = file.word(verb)  # the name of the engine comes from a variable
         end = verb.offset(len(verb.text) - 1) + 1
         if file.text[end - len(verb.text) : end] == verb.text and file.text[end : end + 1] in (" ", "\t"):
             c.insert = (end, " {line}")

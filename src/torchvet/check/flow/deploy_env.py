@@ -87,7 +87,8 @@ class Environment:
     def purpose(self, job: Job) -> str:
         """What the settings of a whole script or image reach."""
         if job.platform == "dockerfile":
-            return TRAINS
+            said = next((i.purpose() for i in self.deploy.images() if i.job is job), "")
+            return said if said in (SERVES, TESTS) else TRAINS
         found = set()
         for launch in job.launches:
             for x in launch.all():

@@ -68,6 +68,8 @@ class Launch:
 def launches(words: list[Traced], values: Values | None, env: Iterable[Setting] = (), depth: int = 0) -> list[Launch]:
     """What the words of a command start; several for `bash -c "a; b"`."""
     settings = list(env)
+    while words and depth and words[0].text.startswith("-") and len(words[0].text) > 1:
+        words = words[1:]  # arguments for the entry point of an image
     words = unwrapped(words, settings)
     if not words or depth > DEEP:
         return []

@@ -81,7 +81,7 @@ class Shm:
 
 
 class Env:
-    """An environment variable as set for what runs. `given`: it only replaces what is not set outside."""
+    """An environment variable as set for what runs. `given`: only in some cases, or where nothing outside sets it."""
 
     __slots__ = ("given", "name", "pos", "value")
 

@@ -123,8 +123,8 @@ class Manifest:
             items = [single] if single is not None else []
         volumes = {}
         spec = self.document.get("spec") if self.text(self.document, "apiVersion").startswith("argoproj") else None
-        for holder in (spec, pod):
-            for v in holder.list("volumes") if holder is not None else ():
+        for holder in (spec, *around[-2:], pod):  # the steps of a container set stand below the template
+            for v in holder.list("volumes") if holder is not None and holder.kind == MAP else ():
                 volumes[self.text(v, "name")] = v
         opaque = self.inserted(pod.start, pod.end) or "podSpecPatch" in pod.entries() or not all(map(known, volumes))
         given = pod.get("volumes")
@@ -183,6 +183,10 @@ class Manifest:
                 elif name == "cpu" and part == "limits":
                     number = cores(text)
                     c.cpus = (number, pos) if number else None
+
+        for claim in item.list("resources", "claims"):
+            if "gpu" in self.text(claim, "name").lower() and c.gpus is None:
+                c.gpus, c.gpu_pos = 0, self.file.pos(claim.start, claim.end)
 
     def started(self, c: Container, item: Node) -> None:
         words = [word(x, self.file) for part in ("command", "args") for x in item.list(part) if x.kind == SCALAR]

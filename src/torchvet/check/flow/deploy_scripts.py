@@ -7,7 +7,7 @@ import re
 from ... import knowledge
 from ..source.shell_values import Values, script
 from ..source.traced import OPEN, Traced, name_of
-from .deploy_containers import of_engine
+from .deploy_containers import named, of_engine
 from .deploy_launch import ENGINE, copied, launches
 from .deploy_model import Env, Job, count, known
 
@@ -78,6 +78,7 @@ def env_of(file: File, s: Setting) -> Env:
     line = file.text.rfind("\n", 0, start) + 1
     given = bool(DEFAULT.search(file.text[max(line, start - 80) : s.value.offset(0)])) if value else False
     name_at = file.text.rfind(s.name, line, start + 1)
+    given = given or s.branch
     return Env(s.name, value.strip("\"'"), file.pos(name_at if name_at >= 0 else start, max(end, start)), given)
 
 
@@ -89,10 +90,16 @@ def headers(job: Job, text: Traced) -> None:
         pos = job.file.pos(text.offset(m.start()), text.offset(m.start()) + len(m[0].rstrip()))
         for found in re.finditer(r"--([\w-]+)(?:[= ][ \t]*([^\s-][^\s]*))?|-([NncGpJ])[ =]?(\S+)", line):
             name, value = (found[1], found[2] or "") if found[1] else (short[found[3]], found[4])
+            name = "ntasks-per-node" if name == "tasks-per-node" else name
             job.headers[name] = (value.strip("\"'"), pos)
     nodes = header(job, "nodes")
     if nodes is not None:
         job.nodes = nodes
+    given, pos = job.headers.get("export", ("", 0))
+    for part in given.split(","):
+        name, sign, value = part.partition("=")
+        if sign:
+            job.env.append(Env(name, value, pos))
 
 
 def header(job: Job, name: str) -> int | None:
@@ -141,6 +148,7 @@ class Image:
         self.file = file
         self.job = Job(file, "dockerfile")
         found = stages(file.text)
+        self.base = found[-1].base if found else ""
         self.mounts: list[tuple[int, bool]] = []
         """(position, while the image is built)"""
         self.starts = ""
@@ -173,6 +181,10 @@ class Image:
                                 for at, end in mounting(part if not part.text.startswith("[") else as_words(part))
                             ]
         self.job.env = list(env.values())
+
+    def purpose(self) -> str:
+        """What the image is for, by what it runs and is built on."""
+        return named(self.starts) or named(self.base)
 
 
 def as_words(body: Traced) -> Traced:

@@ -163,6 +163,17 @@ class Steps:
                 step = Step(job.file, pos, x.head, y.head, processes, 1)
                 step.cpus, step.workers, step.other = cpus, wanted, job.file.pos(y.at, y.at + len(y.words[0].text))
                 out.setdefault((job.file.path, pos), step)
+        for job in self.deploy.jobs():
+            cpus = header(job, "cpus-per-task")
+            for y in job.launches if cpus is not None else ():
+                found = workers_of(y)
+                each = number(job, y.value(knowledge.deployment("launchers").get(y.head, "")))
+                tasks = header(job, "ntasks-per-node") or 1
+                if y.kind == LAUNCHER and found and each and cpus is not None and cpus * tasks < each * found[0]:
+                    pos = job.headers["cpus-per-task"][1]
+                    step = Step(job.file, pos, y.head, y.head, each, 1)
+                    step.cpus, step.workers = cpus * tasks, found[0]
+                    out.setdefault((job.file.path, pos), step)
         return list(out.values())
 
     # ------------------------------------------------------------------------------------------------ rights, mounts
@@ -181,6 +192,12 @@ class Steps:
         starts = " ".join(i.starts for i in self.deploy.images())
         for image in self.deploy.images():
             out += [Mounted(image.file, pos, b) for pos, b in image.mounts if b or not privileged]
+        for c in self.deploy.containers():
+            for launch in c.launches if not c.locked else ():
+                for x in launch.all():
+                    words = " ".join(w.text for w in x.words)
+                    if x.head == "mount" and "/dev/shm" in words and ("remount" in words or "tmpfs" in words):
+                        out.append(Mounted(c.file, c.file.pos(x.at, x.at + 1), False))
         for path in self.deploy.paths():
             name = path.rpartition("/")[2]
             if not path.endswith((".sh", ".bash")) or name not in starts or privileged:
@@ -209,7 +226,7 @@ def tasks_per_node(job: Job, step: Launch) -> int | None:
             names = [h for h in hosts.text.split(",") if h]
             return -(-ranks_of // len(names)) if names else None
         return None
-    own = step.value("ntasks-per-node")
+    own = step.value("ntasks-per-node", "tasks-per-node")
     total = step.value("ntasks", "n")
     nodes_word = step.value("nodes", "N")
     nodes = number(job, nodes_word) if nodes_word is not None else header(job, "nodes")

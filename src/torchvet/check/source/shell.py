@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DEEP = 12
 """Substitutions in substitutions."""
 MOST_COMMANDS = 20_000
+MOST_OPEN = 200
+"""Constructs inside each other; deeper ones are not told apart."""
 FAR = 50_000
 """Characters between brackets that belong together."""
 MOST_TEXT = 20_000
@@ -60,7 +62,7 @@ class Word:
 class Raw:
     """A command before variables are put in. `branch`: it may be skipped. `function`: that it stands in."""
 
-    __slots__ = ("assigns", "at", "branch", "end", "function", "here", "loops", "target", "words")
+    __slots__ = ("apart", "assigns", "at", "branch", "end", "function", "here", "loops", "target", "words")
 
     def __init__(self, at: int, branch: bool, function: str) -> None:
         self.at = self.end = at
@@ -70,6 +72,7 @@ class Raw:
         self.words: list[Word] = []
         self.here: Traced | None = None
         self.target: Word | None = None
+        self.apart = False  # in a shell of its own
         self.loops = ""
 
 
@@ -150,6 +153,7 @@ class Lexer:
         at = self.at
         branch = self.conditional or any(x in ("if", "case", "for", "while", "until", "select") for x in self.open)
         raw = Raw(at, branch, self.functions[-1][1] if self.functions else "")
+        raw.apart = "(" in self.open
         return raw
 
     def ended(self, current: Raw) -> Raw:
@@ -157,6 +161,10 @@ class Lexer:
         if current.words or current.assigns or current.target is not None:
             self.out.append(current)
         return self.fresh()
+
+    def push(self, kind: str) -> None:
+        if len(self.open) < MOST_OPEN:
+            self.open.append(kind)
 
     def close(self, kind: str) -> None:
         """Take back to the innermost construct of this kind, and the functions whose bodies end with it."""
@@ -178,7 +186,7 @@ class Lexer:
             if bare == "function":
                 return self.named_function(current)
             if bare in OPENING:
-                self.open.append(bare)
+                self.push(bare)
                 fresh = self.fresh()
                 if bare in ("for", "select"):
                     fresh.loops = bare
@@ -193,7 +201,7 @@ class Lexer:
             if bare in PREFIXES or bare == "in":
                 return self.fresh()
             if bare == "{":
-                self.open.append("{")
+                self.push("{")
                 return self.fresh()
             if bare == "}":
                 self.close("{")
@@ -229,7 +237,7 @@ class Lexer:
         found = re.compile(r"[\s]*\{(?=\s)").match(self.text, self.at)
         if found:
             self.at = found.end()
-            self.open.append("{")
+            self.push("{")
         else:
             self.functions.pop()
 
@@ -247,7 +255,7 @@ class Lexer:
             return self.fresh()
         current = self.ended(current)
         self.at = at + 1
-        self.open.append("(")
+        self.push("(")
         return self.fresh()
 
     # ------------------------------------------------------------------------------------------------ assignments

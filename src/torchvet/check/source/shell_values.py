@@ -120,14 +120,22 @@ class _Reader:
                 if not raw.words or declaring
                 else value
             )
-            settings.append(Setting(name, value, given.at, raw.branch, exports))
-        if exports:
+            alone = not raw.words or declaring
+            settings.append(Setting(name, value, given.at, raw.branch and alone, exports and not raw.apart))
+        if exports and not raw.apart:
             self.values.exported |= {w.text for w in words[1:]}
         if not raw.words or declaring:
             self.out.settings += settings
         elif words:
             if head == "set" and any(w.text.startswith("-") and "a" in w.text for w in words[1:]):
                 self.values.exported |= set(self.values.single)
+            if head == "unset":
+                gone = {w.text for w in words[1:]}
+                self.values.exported -= gone
+                for name in gone:
+                    self.values.single.pop(name, None)
+                for s in self.out.settings:
+                    s.exported = s.exported and s.name not in gone
             command = Command(raw, words, settings, at, end)
             if raw.target is not None:
                 command.target = "".join(x.text for x in self.expand(raw.target))
