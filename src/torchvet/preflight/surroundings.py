@@ -103,7 +103,9 @@ def _look(host: Host) -> Surroundings:
     options = " ".join(root.options) if root is not None else ""
     if root is not None and root.kind in ("overlay", "fuse.fuse-overlayfs", "zfs", "btrfs"):
         weight = 2 if root.kind != "zfs" and root.kind != "btrfs" else 0
-        if "/docker/" in options or "/docker/" in root.source:
+        if "/apptainer/mnt/session" in options or "/singularity/mnt/session" in options:
+            sign(APPTAINER, "overlay", 2)
+        elif "/docker/" in options or "/docker/" in root.source:
             sign(DOCKER, "overlay", 2)
         elif "/containers/storage" in options:
             sign(PODMAN, "overlay", 2)
@@ -132,9 +134,12 @@ def _look(host: Host) -> Surroundings:
 
 
 def _strongest(signs: dict[str, list[str]]) -> str:
-    """The kind with the most weight, two at least; of equal ones the more particular."""
+    """The kind with the most weight, two at least; of equal ones the more particular. Kubernetes comes before the
+    engine that it starts pods with, which leaves signs too."""
     order = (KUBERNETES, ENROOT, APPTAINER, PODMAN, DOCKER, OTHER)
     strong = [k for k in order if len(signs.get(k, ())) >= 2]
+    if KUBERNETES in strong:
+        return KUBERNETES
     return max(strong, key=lambda k: (len(signs[k]) if k != OTHER else 0, -order.index(k))) if strong else ""
 
 
