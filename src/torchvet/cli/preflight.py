@@ -8,7 +8,7 @@ from time import monotonic
 from torchvet.findings import Text, UserError, language
 from torchvet.preflight.outputs import FORMATS
 
-from . import terminal
+from . import fleet, terminal
 from .arguments import FLAG, LIST, NUMBER, VALUE, Argument, help_text, parse
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ GROUPS = {
     "job": Text("The job", "作业"),
     "probes": Text("Probes", "探针"),
     "output": Text("Output", "输出"),
+    "fleet": fleet.GROUP,
     "run": Text("Run", "运行"),
 }
 DEFAULT_SECONDS = 60
@@ -78,6 +79,7 @@ ARGUMENTS = (
     Argument("print-entrypoint", VALUE, Text("print a ready start that asks first",
              "打印一个先行检查的启动脚本"), group="run",
              choices=("docker", "kubernetes", "slurm", "github")),
+    *fleet.ARGUMENTS,
     Argument("help", FLAG, Text("print this page", "显示帮助"), group="run", short="h"),
 )  # fmt: skip
 
@@ -92,6 +94,8 @@ def run(argv: Sequence[str]) -> int:
         )
         terminal.say(help_text("torchvet preflight [OPTIONS]", purpose, ARGUMENTS, GROUPS, spoken))
         return 0
+    if words[:1] == ["merge"]:
+        return fleet.merge(Run(given, spoken), words[1:])
     if words:
         raise UserError(
             Text("preflight takes no {word}", "preflight 不接受 {word}", word=words[0]),
@@ -174,6 +178,8 @@ class Run:
         host = self.host()
         if "watch" in self.given:
             return self.watch(host)
+        if fleet.applies(self.given):
+            return fleet.run(self, host)
         report = self.examine(host)
         self.write(report)
         if "record" in self.given:
@@ -184,10 +190,11 @@ class Run:
     def fail_on(self) -> str:
         return str(self.given.get("fail-on", "fail"))
 
-    def examine(self, host: Host) -> NodeReport:
+    def examine(self, host: Host, seconds: float | None = None) -> NodeReport:
         from torchvet.preflight.node import examine
 
-        return examine(host, self.plan, self.given.get("only", ()), self.given.get("skip", ()), self.seconds)
+        limit = self.seconds if seconds is None else seconds
+        return examine(host, self.plan, self.given.get("only", ()), self.given.get("skip", ()), limit)
 
     def style(self, path: str) -> Style:
         from torchvet.preflight.outputs import Style

@@ -51,7 +51,7 @@ def of_rank(host: Host, place: Launch, address: str, port: int) -> dict[str, Any
         "host": versions.get("hostname", "?"), "boot_id": versions.get("boot_id", ""),
         "env": {k: v[:400] for k, v in env.items() if _compared(k)},
         "limits": {n: x[0] for n in ("MEMLOCK", "NOFILE") if (x := host.limit(n))},
-        "cpus": cpu_text(cpus) if cpus else "",
+        "cpus": cpu_text(cpus) if cpus else "", "all_cpus": os.cpu_count() or 0,
         "visible": env.get("CUDA_VISIBLE_DEVICES", env.get("HIP_VISIBLE_DEVICES")),
         "address": address, "port": port,
     }  # fmt: skip

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class FleetReport:
-    """`ranks` that reported, `missing` ones, `nodes` by name; `results` of the fleet and of all nodes, equal ones joined;
-    `agree`: nodes without failures and warnings."""
+    """`ranks` that reported, `missing` ones, `nodes` by name; `results` of the fleet and of all nodes, equal ones
+    joined; `agree`: nodes without failures and warnings."""
 
     def __init__(
         self,
@@ -44,7 +44,10 @@ class FleetReport:
         node = {
             "hostname": f"{n} node{'s' * (n != 1)}, {len(self.ranks)} of {self.world} ranks",
             "container": "", "launcher": "",
-            "fleet": {"world": self.world, "ranks": len(self.ranks), "missing": self.missing, "nodes": self.nodes, "nodes_without_findings": self.agree},
+            "fleet": {
+                "world": self.world, "ranks": len(self.ranks), "missing": self.missing, "nodes": self.nodes,
+                "nodes_without_findings": self.agree,
+            },
         }  # fmt: skip
         probes = len({r.probe for r in self.results})
         return NodeReport(node, self.results, {"probes": probes, "not_applicable": 0, "skipped": 0}, self.seconds)
@@ -196,7 +199,7 @@ def _crowded(ranks: list[dict[str, Any]]) -> list[Result]:
     for (host, _), rows in sorted(by_host.items()):
         sets = {m["cpus"] for m in rows}
         cpus = cpu_list(next(iter(sets))) if len(sets) == 1 else None
-        if cpus and 1 < len(rows) and len(cpus) * 2 <= len(rows):
+        if cpus and len(rows) >= max(2, 2 * len(cpus)) and len(cpus) < rows[0].get("all_cpus", 0):
             out.append(Result(
                 "fleet-cpus", WARN, len(cpus), len(rows),
                 Text("{host}: {ranks} ranks are bound to the same {n} CPUs",

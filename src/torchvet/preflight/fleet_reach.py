@@ -60,7 +60,7 @@ def _own_address(master: str, port: int) -> str:
 
 
 def knock(own: int, peers: list[list[Any]], seconds: float = SECONDS) -> dict[str, str]:
-    """Try the nodes that follow rank `own` in a ring; `peers` are [rank, host, address, port]. Rank -> why it failed."""
+    """Try the nodes that follow rank `own` in a ring; `peers`: [rank, host, address, port]. Rank -> why it failed."""
     ranks = [int(p[0]) for p in peers]
     if own not in ranks:
         return {}

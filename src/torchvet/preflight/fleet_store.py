@@ -16,9 +16,11 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 from torchvet.findings import Text
 
+from .host import Host
 from .quantity import whole
 from .ranks import KUBERNETES, OPENMPI, SLURM, Launch, node_names
 from .sniff import who_answers
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .host import Host
+
+IMPORT = 40.0
+"""Seconds for the import of torch, from a network disk and with all ranks of a node at the same time."""
 
 CONNECT_TRIES = 0.5
 """Seconds between two tries to reach the port of rank 0 before its process has started."""
@@ -129,21 +133,22 @@ class Store:
         )  # fmt: skip
         self._held = b""
 
-    def open(self, host: Host, deadline: float) -> None:
+    def open(self, deadline: float) -> None:
         """Reach the store until `deadline` (of time.monotonic)."""
-        said = self._answer(max(5.0, deadline - time.monotonic()))
+        said = self._answer(max(IMPORT, deadline - time.monotonic()))
         if "error" in said:
             raise StoreError(
                 Text("this Python has no torch: {error}", "此 Python 没有 torch：{error}", error=said["error"]),
                 Text("install torchvet where the job's torch is", "将 torchvet 安装到作业的 torch 环境"),
             )
         at = self.at
+        deadline = max(deadline, time.monotonic() + 3)
         if at.hosts:
             if _held(at.port):
                 raise StoreError(
                     Text("rank 0 cannot open port {port}: it is held by {who}",
                          "rank 0 无法打开端口 {port}：已被占用（{who}）",
-                         port=at.port, who=who_answers(host, "127.0.0.1", at.port)),
+                         port=at.port, who=who_answers(Host(), "127.0.0.1", at.port)),
                     Text("another MASTER_PORT on all nodes", "所有节点改用另一个 MASTER_PORT"),
                 )  # fmt: skip
         else:
@@ -153,8 +158,11 @@ class Store:
              "seconds": max(3.0, deadline - time.monotonic())},
         )  # fmt: skip
         if "error" in said:
-            who = Text("") if at.hosts else Text(
-                "; on the port is {who}", "；该端口上是{who}", who=who_answers(host, at.address, at.port))  # fmt: skip
+            who = (
+                Text("")
+                if at.hosts
+                else Text("; on the port is {who}", "；该端口上是{who}", who=who_answers(Host(), at.address, at.port))
+            )
             raise StoreError(
                 Text("no store at {address}:{port}: {error}{who}", "{address}:{port} 上没有可用的 store：{error}{who}",
                      address=at.address, port=at.port, error=said["error"], who=who),
@@ -184,17 +192,13 @@ class Store:
         """End the courier; where it hosts the store, the store ends too."""
         import signal
 
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         self._process.wait(2)
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
-                try:
+                with suppress(OSError):  # what was not flushed has nobody to read it
                     stream.close()
-                except OSError:  # what was not flushed has nobody to read it
-                    continue
 
     def _checked(self, question: dict[str, Any]) -> Any:
         said = self._ask(question)
