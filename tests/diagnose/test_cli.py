@@ -12,6 +12,7 @@ import made
 import pytest
 
 from torchvet import diagnose as package
+from torchvet.diagnose.model import Fact, Link
 
 SOURCE = Path(package.__file__).parents[2]
 
@@ -164,6 +165,38 @@ def test_code_in_the_evidence_is_shown_without_asking(torchvet, hang, job):
 def test_a_line_that_the_code_does_not_have(torchvet, hang, job, tmp_path):
     (tmp_path / "train.py").write_text("x = 1\n")
     assert "Line      train.py:51\n" in torchvet("diagnose", job, "--code", tmp_path).out
+
+
+GROWS = """\
+def train(model, loader, optimizer):
+    history = []
+    for batch in loader:
+        loss = model(batch).mean()
+        loss.backward()
+        optimizer.step()
+        history.append(loss)
+"""
+
+
+def test_memory_that_grew_is_joined_with_what_keeps_graphs(torchvet, job, tmp_path, monkeypatch):
+    """The log says that memory grew, not where: what check finds in the code are candidates."""
+    diagnosis = made.hang()
+    side = diagnosis.side_findings[0]
+    side.site = None
+    side.supports = [Link(Fact("series", "log", 1, 0), side.summary)]
+    monkeypatch.setattr("torchvet.diagnose.engine.diagnose", lambda paths, progress=None, **more: diagnosis)
+    (tmp_path / "other.py").write_text(GROWS)
+    assert "(other.py:7 stored-graph)" in torchvet("diagnose", job, "--code", tmp_path).out
+    found = json.loads(torchvet("diagnose", job, "--code", tmp_path, "--output-format", "json").out)
+    assert [c["name"] for c in found["side_findings"][0]["candidates"]] == ["stored-graph"]
+    assert found["side_findings"][0]["site"] is None
+
+
+def test_settings_of_the_code_that_cannot_be_read(torchvet, hang, job, tmp_path):
+    (tmp_path / "train.py").write_text(HANG)
+    (tmp_path / "pyproject.toml").write_text("[tool.torchvet]\nselect = 5\n")
+    hang(("/workspace/proj/train.py", 16), "collective-mismatch")
+    assert "rank-guarded-collective" in torchvet("diagnose", job, "--code", tmp_path).out
 
 
 # -------------------------------------------------------------------------------------------------------------- processes

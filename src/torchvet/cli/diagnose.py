@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from torchvet.diagnose.code import Place
     from torchvet.diagnose.model import Diagnosis
 
 GROUPS = {
@@ -97,7 +96,7 @@ class Run:
                 Text("there is no file in {path}", "{path} 中没有文件", path=", ".join(self.paths)),
                 Text("give a folder with logs and dumps", "请给出含日志与转储的文件夹"),
             )
-        self.write(diagnosis, self.places(diagnosis))
+        self.write(diagnosis)
         return 1 if diagnosis.verdicts else 0
 
     def diagnosed(self) -> Diagnosis:
@@ -110,21 +109,23 @@ class Run:
             if progress:
                 progress.erase()
 
-    def places(self, diagnosis: Diagnosis) -> dict[tuple[str, int], Place]:
-        """The places of the diagnosis in the code at hand: that of --code, else what lies in the evidence itself."""
-        from torchvet.diagnose.code import located
-
+    def about_code(self, diagnosis: Diagnosis) -> dict[str, Any]:
+        """What the code at hand adds: that of --code, else what lies in the evidence itself."""
         if not self.code:
-            return located(diagnosis, [p for p in self.paths if os.path.isdir(p)])
+            from torchvet.diagnose.code import located
+
+            return {"places": located(diagnosis, [p for p in self.paths if os.path.isdir(p)])}
         from .joined import join
 
-        return join(diagnosis, self.code)
+        joined = join(diagnosis, self.code)
+        return {"places": joined.places, "candidates": joined.candidates}
 
-    def write(self, diagnosis: Diagnosis, places: dict[tuple[str, int], Place]) -> None:
+    def write(self, diagnosis: Diagnosis) -> None:
         from torchvet.diagnose.outputs import Style, render
 
         common: dict[str, Any] = {
-            "verbose": bool(self.given.get("verbose")), "paths": self.paths, "places": places, "code": self.code,
+            "verbose": bool(self.given.get("verbose")), "paths": self.paths, "code": self.code,
+            **self.about_code(diagnosis),
         }  # fmt: skip
         for name, path in self.targets:
             if path:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from torchvet.findings import UserError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torchvet.diagnose.code import Place, Rule
@@ -32,13 +34,28 @@ FAMILIES = {
 true, but it is not about this failure."""
 
 
-def join(diagnosis: Diagnosis, folder: str) -> dict[tuple[str, int], Place]:
-    """The places of the diagnosis below `folder`, each with the findings that fit its cause, the nearest first."""
+GROWING = ("gpu-oom", "host-oom")
+MOST_CANDIDATES = 3
+
+
+class Joined:
+    """`places`: those of the diagnosis below the folder, each with the findings that fit its cause, the nearest first.
+    `candidates`: (cause, sub) of memory that grew at no known place -> what in the code makes memory grow."""
+
+    def __init__(self, places: dict[tuple[str, int], Place]) -> None:
+        self.places = places
+        self.candidates: dict[tuple[str, str], list[Rule]] = {}
+
+
+def join(diagnosis: Diagnosis, folder: str) -> Joined:
+    """What the code below `folder` has to say to the diagnosis."""
     from torchvet.diagnose.code import located, places_of
 
     places = located(diagnosis, [folder])
-    if not places or not any(p.full for p in places.values()):
-        return places
+    out = Joined(places)
+    growing = [h for h in [*diagnosis.verdicts, *diagnosis.side_findings] if _grows(h)]
+    if not growing and not any(p.full for p in places.values()):
+        return out
     root, findings = _findings(folder)
     for hypothesis in [*diagnosis.verdicts, *diagnosis.side_findings]:
         site = hypothesis.site
@@ -50,7 +67,19 @@ def join(diagnosis: Diagnosis, folder: str) -> dict[tuple[str, int], Place]:
         fitting.sort(key=lambda row: (row[0], row[1].name != hypothesis.rule, row[1].sort_key()))
         best = fitting[0][0] if fitting else 0
         own.rules = [_rule(f, root, folder) for near, f in fitting if near == best]
-    return places
+    for hypothesis in growing:
+        site = hypothesis.site
+        place = places.get((site[0], site[1])) if site is not None else None
+        found = [f for f in findings if _family(f) == "graph"]
+        if (place is None or not place.rules) and 0 < len(found) <= MOST_CANDIDATES:
+            out.candidates[hypothesis.cause, hypothesis.sub] = [_rule(f, root, folder) for f in found]
+    return out
+
+
+def _grows(hypothesis: Hypothesis) -> bool:
+    """Is it about memory that was seen to grow from step to step?"""
+    kinds = {link.fact.kind for link in hypothesis.supports if link.fact is not None}
+    return hypothesis.cause in GROWING and bool(kinds & {"series", "snapshot-site"})
 
 
 def _findings(folder: str) -> tuple[str, list[Finding]]:
@@ -59,18 +88,26 @@ def _findings(folder: str) -> tuple[str, list[Finding]]:
     from torchvet.check.engine import check
     from torchvet.check.gate.select import shown
 
-    options = config.load(folder, {}, config="", isolated=False)
+    try:
+        options = config.load(folder, {}, config="", isolated=False)
+    except UserError:  # settings that check would refuse are no reason to keep a verdict back
+        options = config.load(folder, {}, config="", isolated=True)
     result = check([folder], options)
     return result.root, shown(result.findings, options, result.root)
 
 
 def fits(finding: Finding, hypothesis: Hypothesis) -> bool:
     """Can what the rule finds be this cause?"""
-    if finding.name == hypothesis.rule:
-        return True
+    families = FAMILIES.get(hypothesis.cause)
+    if families is None:
+        return finding.name == hypothesis.rule
+    return _family(finding) in families
+
+
+def _family(finding: Finding) -> str:
     from torchvet.check.rules import rule_names
 
-    return rule_names().get(finding.name, "") in FAMILIES.get(hypothesis.cause, ())
+    return rule_names().get(finding.name, "")
 
 
 def nearness(finding: Finding, own: Place, around: list[Place], root: str) -> int:

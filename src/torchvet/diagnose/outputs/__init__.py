@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..code import Place
+    from ..code import Place, Rule
     from ..model import Diagnosis
 
 FORMATS = ("text", "json", "markdown", "html", "facts")
@@ -23,10 +23,11 @@ class Style:
     language, width, color, unicode, verbose   as for every text
     paths    what the user gave, for the commands that are proposed
     places   (path, line) as the evidence has them -> that place in the code at hand
+    candidates   (cause, sub) -> what `check` finds in the code that can be its place, where the evidence names none
     code     the folder given with --code, "" without it
     """
 
-    __slots__ = ("code", "color", "language", "paths", "places", "unicode", "verbose", "width")
+    __slots__ = ("candidates", "code", "color", "language", "paths", "places", "unicode", "verbose", "width")
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Style:
         verbose: bool = False,
         paths: Sequence[str] = (),
         places: Mapping[tuple[str, int], Place] | None = None,
+        candidates: Mapping[tuple[str, str], list[Rule]] | None = None,
         code: str = "",
     ) -> None:
         self.language = language
@@ -47,6 +49,7 @@ class Style:
         self.verbose = verbose
         self.paths = list(paths)
         self.places = places or {}
+        self.candidates = candidates or {}
         self.code = code
 
     def say(self, text: Text | str) -> str:

@@ -115,7 +115,8 @@ def _hypothesis(hypothesis: Hypothesis, style: Style, kind: str, before: Text | 
 
 def _site(hypothesis: Hypothesis, style: Style) -> str:
     if hypothesis.site is None:
-        return ""
+        where = words.where(hypothesis, style)
+        return f"<p><code>{_safe(where)}</code></p>" if where else ""
     path, line = hypothesis.site
     place = style.places.get((path, line))
     if place is None:

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..code import Rule
     from ..model import Diagnosis, Hypothesis, Link
     from . import Style
 
@@ -62,6 +63,9 @@ def plain(hypothesis: Hypothesis, style: Style) -> dict[str, Any]:
     }
     if hypothesis.rule:
         out["rule"] = hypothesis.rule
+    candidates = style.candidates.get((hypothesis.cause, hypothesis.sub), [])
+    if candidates:
+        out["candidates"] = [_rule(r, style) for r in candidates]
     place = style.places.get((site[0], site[1])) if site is not None else None
     if place is not None:
         out["code"] = {
@@ -69,14 +73,17 @@ def plain(hypothesis: Hypothesis, style: Style) -> dict[str, Any]:
             "line": place.line,
             "text": place.text or None,
             "ambiguous": place.same,
-            "findings": [
-                {"name": r.name, "code": r.code, "severity": r.severity, "path": r.path, "line": r.line,
-                 "message": style.say(r.message), "fix": style.say(r.fix),
-                 "related": [{"path": p, "line": n, "text": t, "message": style.say(m)} for p, n, t, m in r.notes]}
-                for r in place.rules
-            ],
-        }  # fmt: skip
+            "findings": [_rule(r, style) for r in place.rules],
+        }
     return out
+
+
+def _rule(rule: Rule, style: Style) -> dict[str, Any]:
+    return {
+        "name": rule.name, "code": rule.code, "severity": rule.severity, "path": rule.path, "line": rule.line,
+        "message": style.say(rule.message), "fix": style.say(rule.fix),
+        "related": [{"path": p, "line": n, "text": t, "message": style.say(m)} for p, n, t, m in rule.notes],
+    }  # fmt: skip
 
 
 def _link(link: Link, style: Style) -> dict[str, Any]:

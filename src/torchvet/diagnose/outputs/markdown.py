@@ -46,7 +46,8 @@ def render(diagnosis: Diagnosis, style: Style) -> str:
 
 def _site(hypothesis: Hypothesis, style: Style) -> list[str]:
     if hypothesis.site is None:
-        return []
+        where = words.where(hypothesis, style)
+        return [f"**{style.say(words.LINE)}** {code(where)}", ""] if where else []
     path, line = hypothesis.site
     place = style.places.get((path, line))
     if place is None or place.same:
@@ -90,12 +91,8 @@ def _map(diagnosis: Diagnosis, style: Style) -> list[str]:
 
 
 def _with_place(hypothesis: Hypothesis, style: Style) -> str:
-    said = plain(style.say(hypothesis.summary))
-    if hypothesis.site is None:
-        return said
-    place = style.places.get((hypothesis.site[0], hypothesis.site[1]))
-    where = f"{place.path}:{place.line}" if place is not None else "{}:{}".format(*hypothesis.site)
-    return f"{said} ({code(where)})"
+    said, where = plain(style.say(hypothesis.summary)), words.where(hypothesis, style)
+    return f"{said} ({code(where)})" if where else said
 
 
 def _list(label: Text, rows: Sequence[str], style: Style) -> list[str]:

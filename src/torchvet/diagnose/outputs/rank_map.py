@@ -52,9 +52,9 @@ def rows(diagnosis: Diagnosis) -> list[Row]:
         where, waits = told.get(number, (None, False))
         gone = ended(rank) if rank is not None else None
         parts = [p for p in (where, gone) if p is not None]
-        if not parts:
-            parts = [Text("nothing is known of it", "没有任何信息")]
         role = ROOT if number in roots else WAITS if waits else GONE if gone is not None else OTHER
+        if not parts and role == OTHER:
+            continue
         key = (role, *(str(p) for p in parts))
         out.setdefault(key, Row(role, parts)).ranks.append(number)
     order = (ROOT, WAITS, GONE, OTHER)
@@ -113,13 +113,14 @@ def _last_calls(case: Case) -> dict[int, Text]:
             seq = progress.open if progress.open is not None else progress.enqueued
             if not seq or number in out or (several and progress.open is None):
                 continue
+            if several:
+                out[number] = Text("in calls that all members have joined", "所在调用的成员均已到齐")
+                continue
             row = progress.row(seq)
             what = Text("call", "调用") if row is None or not row[0] else Text("{op}", op=row[0])
             said = Text("last {op} number {n}", "最后为 {op} 第 {n} 次", op=what, n=f"{seq:,}")
             if progress.open is not None or progress.backend == "gloo":  # gloo never says that a call is finished
                 said = Text("{op} number {n}", "{op} 第 {n} 次", op=what, n=f"{seq:,}")
-            if several:
-                said = Text("{x} of {group}", "{x}（组 {group}）", x=said, group=state.label)
             place = own_place(row[3]) if row is not None else None
             if place is not None:
                 said = Text("{x} ({path}:{line})", "{x}（{path}:{line}）", x=said, path=_short(place[0]), line=place[1])
@@ -148,6 +149,8 @@ def _short(path: str) -> str:
 
 
 def said(row: Row) -> Text:
+    if not row.parts:
+        return Text("nothing is known of where it stands", "不清楚它停在何处")
     out = row.parts[0]
     for part in row.parts[1:]:
         out = Text("{x}; {y}", "{x}；{y}", x=out, y=part)

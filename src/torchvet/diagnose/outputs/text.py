@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..code import Place
+    from ..code import Place, Rule
     from ..model import Diagnosis, Hypothesis, Link
     from . import Style
 
@@ -69,7 +69,10 @@ def _verdict(out: list[str], hypothesis: Hypothesis, label: Text, style: Style) 
 
 
 def _site(out: list[str], hypothesis: Hypothesis, style: Style) -> None:
+    candidates = style.candidates.get((hypothesis.cause, hypothesis.sub), [])
     if hypothesis.site is None:
+        if candidates:
+            _add(out, words.LINE, [row for c in candidates for row in _rule_rows(c, None, style)], style, ready=True)
         return
     path, line = hypothesis.site
     place = style.places.get((path, line))
@@ -100,13 +103,21 @@ def code_rows(place: Place, style: Style) -> list[str]:
     else:
         out = [_cut(f"{head}   {visible(place.text)}".rstrip(), room)]
     for rule in place.rules[: None if style.verbose else 1]:
-        where = "" if (rule.path, rule.line) == (place.path, place.line) else f" ({rule.path}:{rule.line})"
-        out += wrap(visible(f"{rule.name} {rule.code}{where}: {style.say(rule.message)}"), room)
-        for path, line, text, label in rule.notes[:MOST_NOTES]:
-            out.append(_cut(visible(f"{path}:{line}   {text}   ← {style.say(label)}"), room))
-        if rule.fix:
-            fix = style.say(Text("fix: {fix}", "修复：{fix}", fix=rule.fix))
-            out += [_paint(x, "fix", style) for x in wrap(visible(fix), room)]
+        out += _rule_rows(rule, place, style)
+    return out
+
+
+def _rule_rows(rule: Rule, place: Place | None, style: Style) -> list[str]:
+    """What `check` finds: at the place that is shown, or (None) somewhere in the code."""
+    room = style.width - LABEL
+    near = place is not None and (rule.path, rule.line) == (place.path, place.line)
+    where = "" if near else f" ({rule.path}:{rule.line})"
+    out = wrap(visible(f"{rule.name} {rule.code}{where}: {style.say(rule.message)}"), room)
+    for path, line, text, label in rule.notes[:MOST_NOTES] if place is not None else ():
+        out.append(_cut(visible(f"{path}:{line}   {text}   ← {style.say(label)}"), room))
+    if rule.fix:
+        fix = style.say(Text("fix: {fix}", "修复：{fix}", fix=rule.fix))
+        out += [_paint(x, "fix", style) for x in wrap(visible(fix), room)]
     return out
 
 
@@ -151,7 +162,9 @@ def _end_of(place: str, room: int) -> str:
 
 def _map(out: list[str], diagnosis: Diagnosis, style: Style) -> None:
     found = rank_map.rows(diagnosis)
-    if not diagnosis.verdicts or len(diagnosis.case.ranks) < 2 or (len(found) < 2 and not style.verbose):
+    if not diagnosis.verdicts or len(diagnosis.case.ranks) < 2 or not any(r.parts for r in found):
+        return
+    if len(found) < 2 and not style.verbose:
         return
     shown = found if style.verbose else found[:MOST_ROWS]
     names = [style.say(rank_map.who(r)) for r in shown]
@@ -161,7 +174,7 @@ def _map(out: list[str], diagnosis: Diagnosis, style: Style) -> None:
         said = visible(style.say(rank_map.said(row)))
         role = style.say(rank_map.ROLES[row.role])
         if row.role == rank_map.ROOT:
-            said = f"{role}：{said}" if style.language == "zh" else f"{role}: {said}"
+            said = role if not row.parts else f"{role}：{said}" if style.language == "zh" else f"{role}: {said}"
         head = name + " " * max(1, left - width(name) + 2)
         lines = wrap(said, style.width - LABEL - width(head))
         first = _paint(head + lines[0], "root", style) if row.role == rank_map.ROOT else head + lines[0]
@@ -194,12 +207,7 @@ def _also(out: list[str], diagnosis: Diagnosis, style: Style) -> None:
     found = diagnosis.side_findings
     shown = found if style.verbose else found[:MOST_ALSO]
     for hypothesis in shown:
-        where = ""
-        if hypothesis.site is not None:
-            place = style.places.get((hypothesis.site[0], hypothesis.site[1]))
-            where = f"{place.path}:{place.line}" if place is not None else "{}:{}".format(*hypothesis.site)
-            if place is not None and place.rules:
-                where += f", {place.rules[0].name}"
+        where = words.where(hypothesis, style)
         rows += bullet(visible(style.say(hypothesis.summary)), where, style)
     if len(found) > len(shown):
         rows.append(_more(len(found) - len(shown), style))

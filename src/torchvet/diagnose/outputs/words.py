@@ -51,6 +51,8 @@ KINDS_OF_FILES = {
     "slurm": Text("Slurm records", "Slurm 记录"),
     "kubernetes": Text("Kubernetes records", "Kubernetes 记录"),
     "surroundings": Text("environment", "环境信息"),
+    "scheduler": Text("scheduler records", "调度器记录"),
+    "space": Text("disk space", "磁盘空间"),
 }
 """Files that belong to no rank, by the name of their reader; a reader that is not here has its own name shown."""
 
@@ -102,6 +104,9 @@ def here(diagnosis: Diagnosis, style: Style) -> str:
     for name in dict.fromkeys(kind for _, kind, _, _ in inventory.files):
         if name not in OF_RANKS:
             parts.append(KINDS_OF_FILES.get(name) or Text("{name}", name=name.replace("-", " ")))
+    logs = sum(kind == "log" for _, kind, _, _ in inventory.files)
+    if logs and not any("log" in r.has for r in known.values()):
+        parts.insert(0, Text("{n} {what}", "{n} {what}", n=f"{logs:,}", what=PER_RANK["log"][logs > 1]))
     total = Text("{n} file" if len(inventory.files) == 1 else "{n} files", "{n} 个文件", n=f"{len(inventory.files):,}")
     if not parts:
         parts.append(total)
@@ -152,6 +157,16 @@ def some(places: list[str], style: Style) -> str:
                           n=len(places) - 1 if style.language == "en" else len(places)))  # fmt: skip
 
 
+def where(hypothesis: Hypothesis, style: Style) -> str:
+    """ "train.py:63, accumulated-graph": the place of a side finding in few words."""
+    if hypothesis.site is None:
+        found = style.candidates.get((hypothesis.cause, hypothesis.sub), [])
+        return ", ".join(f"{r.path}:{r.line} {r.name}" for r in found)
+    place = style.places.get((hypothesis.site[0], hypothesis.site[1]))
+    said = f"{place.path}:{place.line}" if place is not None else "{}:{}".format(*hypothesis.site)
+    return f"{said}, {place.rules[0].name}" if place is not None and place.rules else said
+
+
 def nothing(diagnosis: Diagnosis) -> Text:
     """What is said when there is no verdict."""
     if any(facts for _, _, _, facts in diagnosis.inventory.files):
@@ -174,12 +189,12 @@ def commands(diagnosis: Diagnosis, style: Style) -> list[str]:
     verdict = diagnosis.verdicts[0] if diagnosis.verdicts else None
     if verdict is not None:
         place = style.places.get(verdict.site) if verdict.site is not None else None
-        if place is not None and place.full:
+        if place is not None and place.full and place.full.endswith(".py"):
             out.append(f"torchvet check {quoted(place.full)}")
-        elif verdict.rule:
-            out.append(f"torchvet explain {verdict.rule}")
         else:
             out.append(f"torchvet explain {verdict.cause}")
+        if verdict.site is not None and place is None and not style.code and style.paths:
+            out.append(f"torchvet diagnose {quoted(style.paths[0])} --code DIR")
     paths = " ".join(quoted(p) for p in style.paths[:3]) + (" …" if len(style.paths) > 3 else "")
     if verdict is not None and paths:
         out.append(f"torchvet diagnose {paths} -o report.html")
