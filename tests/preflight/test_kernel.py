@@ -142,3 +142,16 @@ def test_a_hanging_nvidia_smi_hides_no_other_result(tmp_path, timeout):
     assert time.monotonic() - began < float(timeout) + 1.5
     assert code == 1 and results["shm-size"]["verdict"] == "fail", results["shm-size"]
     assert results["gpu-driver"]["verdict"] == "fail"
+
+
+@pytest.mark.parametrize("mebibytes", [60, 100, 150, 200, 300])
+def test_few_addresses_are_reported_not_stumbled_over(mebibytes):
+    size = mebibytes << 20
+    _, results = preflight(limits=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
+    assert results["virtual-memory"]["verdict"] == "warn" and results["virtual-memory"]["value"] == size
+    assert not [r for r in results.values() if "the probe failed" in r["message"]]
+
+
+def test_few_open_files():
+    _, results = preflight(limits=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
+    assert results["nofile"]["verdict"] == "fail" and results["nofile"]["value"] == 16

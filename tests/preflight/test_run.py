@@ -316,3 +316,14 @@ def test_reading_the_code_does_not_take_all_the_time(tmp_path, monkeypatch):
     assert time.monotonic() - began < 3
     monkeypatch.setattr(project_plan, "_ask", lambda folder: 1 / 0)
     assert project_plan.loaders_of(str(tmp_path), 30) is None
+
+
+def test_where_no_thread_can_be_started_the_probes_run_all_the_same(monkeypatch):
+    import threading
+
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    report = node.examine(Host(), Plan(), only=["limits", "memory"])
+    assert report.count("pass") > 5 and report.node["hostname"]

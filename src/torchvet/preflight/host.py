@@ -427,7 +427,10 @@ class Host:
                 out.append([])
 
         thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads may be started
+            return None
         thread.join(seconds)
         return out[0] if out else None
 

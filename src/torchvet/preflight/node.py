@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 SCHEMA = 1
+STACK = 512 * 1024
+"""Bytes of address space for the stack of a probe's thread: `ulimit -v` may leave little."""
 LAST, PATIENCE = 0.8, 0.2
 """Seconds before the end of the whole time: when commands are killed, and when probes are no longer waited for."""
 
@@ -96,8 +98,10 @@ def examine(
     patience = end - min(PATIENCE, seconds / 8)
     probes, skipped, results = _chosen(only, skip)
     turns = [_Turn(p, host, plan) for p in probes]
+    usual = threading.stack_size(STACK)
     for turn in turns:
         turn.start(host)
+    threading.stack_size(usual)
     for turn in turns:
         left = min(turn.started + turn.probe.seconds + 1, patience) - time.monotonic()
         turn.done.wait(max(0.0, left))
@@ -114,7 +118,10 @@ def _described(host: Host, end: float) -> dict[str, Any]:
     """`describe`, which may wait for an answer that a stuck probe waits for too."""
     out: list[dict[str, Any]] = []
     thread = threading.Thread(target=lambda: out.append(describe(host)), daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # no more threads may be started
+        return describe(host)
     thread.join(max(PATIENCE / 2, end - time.monotonic()))
     return out[0] if out else {"hostname": os.uname().nodename, "container": "unknown"}
 
@@ -197,6 +204,7 @@ class _Turn:
 
     def __init__(self, probe: Probe, host: Host, plan: Plan) -> None:
         self.probe = probe
+        self.plan = plan
         self.started = time.monotonic()
         self.answer: list[Result] = []
         self.done = threading.Event()
@@ -209,8 +217,11 @@ class _Turn:
             self.answer = [self.probe.unknown(Text("still waits since an earlier look", "仍在等待之前的检查"))]
             self.done.set()
             return
-        host.stuck[self.probe.name] = self.thread
-        self.thread.start()
+        try:
+            self.thread.start()
+            host.stuck[self.probe.name] = self.thread
+        except RuntimeError:  # the limit of threads or of addresses, which a probe shall report
+            self._run(host, self.plan)
 
     def _run(self, host: Host, plan: Plan) -> None:
         try:
