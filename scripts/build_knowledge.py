@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "torchvet" / "knowledge"
-NOT_APIS = {"aliases", "graphs", "loaders", "files", "tensors", "processes", "kinds", "deployment"}
+NOT_APIS = {"aliases", "graphs", "loaders", "files", "tensors", "processes", "kinds", "deployment", "native"}
 FIELDS = {
     "name", "kind", "family", "blocking", "group_arg", "group_pos", "result", "when", "aliases", "since", "until",
     "deprecated", "inferred", "notes", "source",
@@ -133,6 +133,30 @@ def identifiers(rows: dict[str, tuple], notes: dict[str, tuple[str, str]]) -> tu
     return words, patterns
 
 
+def native() -> dict[str, object]:
+    """{"create": {function: (family, rule, how)}, "destroy": {function: family}, and the lists}."""
+    table = read("native")
+    out: dict[str, object] = {k: frozen(v) for k, v in table.items() if k != "pairs"}
+    create: dict[str, tuple[str, str, str]] = {}
+    destroy: dict[str, str] = {}
+    for pair in table["pairs"]:
+        if {"family", "rule", "create", "destroy", "source"} != pair.keys():
+            raise TableError(f"native.toml: {pair.get('family', '?')}: fields {sorted(pair)}")
+        for word in pair["create"]:
+            name, _, how = (
+                word.partition(":") if "::" not in word else (word.rsplit(":", 1)[0], "", word.rsplit(":", 1)[1])
+            )
+            if name in create or name in destroy:
+                raise TableError(f"native.toml: {name} stands twice")
+            create[name] = (pair["family"], pair["rule"], how)
+        for name in pair["destroy"]:
+            if name in create or name in destroy:
+                raise TableError(f"native.toml: {name} stands twice")
+            destroy[name] = pair["family"]
+    releases = {pair["family"]: pair["destroy"][0] for pair in table["pairs"]}
+    return {**out, "create": create, "destroy": destroy, "releases": releases}
+
+
 def modules() -> dict[str, str]:
     """File name -> text of every generated module."""
     rows, notes, aliases = api_rows()
@@ -161,6 +185,8 @@ def modules() -> dict[str, str]:
         + f"TABLES = {literal(read('processes'))}\n",
         "_deployment.py": HEAD.format(about="Files that start containers and jobs.")
         + f"TABLES = {literal(deployment)}\n",
+        "_native.py": HEAD.format(about="What creates and releases resources of CUDA and HIP.")
+        + f"TABLES = {literal(native())}\n",
         "_files.py": HEAD.format(about="Files that ranks share.") + f"TABLES = {literal(read('files'))}\n",
     }
     return out

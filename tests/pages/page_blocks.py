@@ -1,9 +1,10 @@
 """Read the programs and expectations out of a rule's page.
 
 Under each heading, fenced blocks form programs: a line `` `name.py`: `` before a block names its file (any language then);
-a `python` block without a name is `train.py`. A `toml` block without a name is the configuration of the program that
-follows it under the heading, or, when none follows, of the one before. When a file name comes a second time under a
-heading, a new program begins. Blocks of other languages without a name are prose.
+a `python` block without a name is `train.py`, a `cuda` block `kernel.cu`, a `cpp` block `ext.cpp`. A `toml` block
+without a name is the configuration of the program that follows it under the heading, or, when none follows, of the one
+before. When a file name comes a second time under a heading, a new program begins. Blocks of other languages without a
+name are prose.
 
 On a line of a block:
 
@@ -18,7 +19,7 @@ import re
 
 EXPECTED = re.compile(r"(?:#|//)\s*(todo-ok|todo-error|todo-warning|todo-note|error|warning|note):\s*\[([a-z0-9-]+)\]")
 NAMED = re.compile(r"^`([^`\s]+)`\s*[:：]\s*$")
-DEFAULT_NAMES = {"python": "train.py", "py": "train.py"}
+DEFAULT_NAMES = {"python": "train.py", "py": "train.py", "cuda": "kernel.cu", "cpp": "ext.cpp"}
 
 
 known: dict[str, list[str]] = {"known misses": [], "known false alarms": [], "marked todo but repaired": []}

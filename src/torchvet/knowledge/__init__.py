@@ -26,6 +26,7 @@ Files that ranks share:
     tensors("ragged")                       a table of tensors.toml as dict
     processes("starts")                     a table of processes.toml as dict
     deployment("engines")                   a list of deployment.toml as tuple, a table as dict
+    native("create")                        resources of CUDA: what creates and releases them
 
 A `Row` says `inferred` when nobody has read it in the source: such a row raises no error by itself.
 Names are canonical when they are the `name` of a row or what `canonical` gives; every table here uses canonical names.
@@ -252,5 +253,13 @@ def processes(table: str) -> dict[str, Any]:
 def deployment(table: str) -> Any:
     """A list of deployment.toml as tuple, a table as dict, a value as it is. Unknown tables raise KeyError."""
     from ._deployment import TABLES
+
+    return TABLES[table]
+
+
+def native(table: str) -> Any:
+    """A list of native.toml as tuple; "create" {function: (family, rule, how)}, "destroy" {function: family} and
+    "releases" {family: function} of its pairs. Unknown tables raise KeyError."""
+    from ._native import TABLES
 
     return TABLES[table]

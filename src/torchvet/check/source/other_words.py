@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from .walk import NATIVE
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from re import Pattern
-
-RUNTIMES = (b"cuda", b"hip", b"cublas", b"cudnn", b"cusparse", b"cusolver", b"cufft", b"curand", b"nccl", b"rccl")
-"""Beginnings of the names of what allocates on a GPU or launches on it."""
+RUNTIMES = (
+    b"cuda", b"__global__", b"<<<", b"cublas", b"cudnn", b"nccl", b"hip/", b"hipMalloc", b"hipStream", b"hipEvent",
+    b"PYBIND11_MODULE", b"TORCH_LIBRARY", b"cusparse", b"cusolver", b"cufft", b"curand", b"hipblas", b"hipsparse",
+)  # fmt: skip
+"""Names of what allocates on a GPU or launches on it, and of what binds a function to Python."""
 
 LAUNCHES = (
     b"shm", b"--gpus", b"--nv", b"nvidia", b"gpu", b"torchrun", b"torch.distributed", b"accelerate launch",

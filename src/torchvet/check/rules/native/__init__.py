@@ -1,0 +1,1 @@
+"""Ownership of CUDA and C++ resources."""
