@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from .walk import NATIVE
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Pattern
+
 RUNTIMES = (
     b"cuda", b"__global__", b"<<<", b"cublas", b"cudnn", b"nccl", b"hip/", b"hipMalloc", b"hipStream", b"hipEvent",
     b"PYBIND11_MODULE", b"TORCH_LIBRARY", b"cusparse", b"cusolver", b"cufft", b"curand", b"hipblas", b"hipsparse",
