@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "RESULTS.md"
-ORDER = ("cases", "real", "speed", "families", "scale", "corpus", "read loader,wrap", "read collective", "overhead")
+ORDER = ("cases", "real", "speed", "families", "scale", "corpus", "read loader,wrap", "read collective", "overhead", "tune")
 
 
 def machine() -> str:

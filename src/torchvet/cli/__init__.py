@@ -12,6 +12,7 @@ VERBS = {
     "check": ("find lines that leak memory or leave ranks waiting", "找出泄漏内存或让某些 rank 永远等待的代码"),
     "preflight": ("will this machine, container and fleet let the job run?", "这台机器、容器和集群能否运行该作业？"),
     "run": ("run a job and keep the evidence that a crash would destroy", "运行任务，并保留崩溃会毁掉的证据"),
+    "tune": ("the DataLoader settings that are best here, by measurement", "通过测量得出此处最佳的 DataLoader 设置"),
     "diagnose": ("what ended a job: which rank, which line, which cause", "作业为何失败：哪个 rank、哪一行、什么原因"),
     "explain": ("what a rule finds, why it matters, how to fix it", "规则的含义、危害与修复方法"),
     "rules": ("list all rules", "列出所有规则"),

@@ -6,11 +6,14 @@ import json
 from html import escape
 
 from torchvet.findings import Text
+from torchvet.findings.columns import width
 
 from .plan import Batch, Room, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .search import Trial
 
 HEAD = (
@@ -51,32 +54,30 @@ def table(trials: list[Trial], chosen: Trial | None, spoken: str) -> str:
     return "\n".join(lines)
 
 
-def width(text: str) -> int:
-    """Columns of a terminal: Chinese characters take two."""
-    return sum(2 if "\u2e80" <= c <= "\uffe6" else 1 for c in text)
-
-
 def summary(chosen: Trial | None, batch: Batch, free: Room, spoken: str, step: bool) -> str:
     """Bounds, the verdict, and what to write."""
     lines = [bounds(batch, free).render(spoken)]
     if chosen is None:
         return "\n".join([*lines, Text("no setting worked here", "这里没有可用的设置").render(spoken)])
     if chosen.waiting > 0.1 and step:
-        by_cpu = chosen.busy > 0.8 * free.cpus_per_rank
-        lines.append(
-            (
-                Text("the step still waits {share} % of the time: the CPUs are busy, so cache, resize or decode less",
-                     "训练步仍有 {share} % 的时间在等待：CPU 已满负荷，请缓存、缩小或减少解码", share=round(100 * chosen.waiting))
-                if by_cpu
-                else Text("the step still waits {share} % of the time: the data is slow, not the CPUs",
-                          "训练步仍有 {share} % 的时间在等待：瓶颈是数据而非 CPU", share=round(100 * chosen.waiting))
-            ).render(spoken)
+        share = round(100 * chosen.waiting)
+        if chosen.busy > 0.8 * free.cpus_per_rank:
+            said = Text(
+                "the step still waits {share} % of the time: the CPUs are busy, so cache, resize or decode less",
+                "训练步仍有 {share} % 的时间在等待：CPU 已满负荷，请缓存、缩小或减少解码", share=share,
+            )  # fmt: skip
+        else:
+            said = Text(
+                "the step still waits {share} % of the time: the data is slow, not the CPUs",
+                "训练步仍有 {share} % 的时间在等待：瓶颈是数据而非 CPU", share=share,
+            )  # fmt: skip
+        lines.append(said.render(spoken))
+    if chosen.spread > 5 and chosen.setting.workers and step:
+        said = Text(
+            "some batches take {n} times as long as others: in_order=False (torch 2.6) lets the others pass",
+            "有些批次的耗时是其他批次的 {n} 倍：in_order=False（torch 2.6）可让其他批次先行", n=round(chosen.spread),
         )  # fmt: skip
-    if chosen.spread > 5 and chosen.setting.workers:
-        lines.append(
-            Text("some batches take {n} times as long as others: in_order=False (torch 2.6) lets the others pass",
-                 "有些批次的耗时是其他批次的 {n} 倍：in_order=False（torch 2.6）可让其他批次先行", n=round(chosen.spread)).render(spoken)
-        )  # fmt: skip
+        lines.append(said.render(spoken))
     given = ", ".join(f"{k}={v!r}" for k, v in chosen.setting.arguments().items())
     lines.append(f"DataLoader(…, {given})")
     return "\n".join(lines)
@@ -85,8 +86,10 @@ def summary(chosen: Trial | None, batch: Batch, free: Room, spoken: str, step: b
 def bounds(batch: Batch, free: Room) -> Text:
     unknown = Text("unknown", "未知")
     return Text(
-        "Bounds: {cpus} CPUs for this rank ({all} for {ranks}), a batch of {bytes}, /dev/shm {shm} free, {memory} of memory free",
-        "限制：本 rank 可用 {cpus} 个 CPU（{ranks} 个 rank 共 {all} 个），每批 {bytes}，/dev/shm 空闲 {shm}，空闲内存 {memory}",
+        "Bounds: {cpus} CPUs for this rank ({all} for {ranks}), a batch of {bytes}, /dev/shm {shm} free, "
+        "{memory} of memory free",
+        "限制：本 rank 可用 {cpus} 个 CPU（{ranks} 个 rank 共 {all} 个），每批 {bytes}，/dev/shm 空闲 {shm}，"
+        "空闲内存 {memory}",
         cpus=f"{free.cpus_per_rank:g}", all=f"{free.cpus:g}", ranks=free.ranks, bytes=size(batch.bytes),
         shm=size(free.shm) if free.shm is not None else unknown, memory=size(free.memory) if free.memory else unknown,
     )  # fmt: skip
@@ -109,6 +112,18 @@ def as_json(trials: list[Trial], chosen: Trial | None, batch: Batch, free: Room)
     return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
 
 
+def plot_page(trials: list[Trial], chosen: Trial | None, spoken: str, *, html: bool) -> str:
+    """The plot as a file: SVG, or one HTML page with the table."""
+    drawing = plot(trials, chosen, spoken)
+    if not html:
+        return drawing
+    shown = escape(table(trials, chosen, spoken))
+    return (
+        f'<!doctype html><html lang="{spoken}"><meta charset="utf-8"><title>torchvet tune</title>'
+        f"<body>{drawing}<pre>{shown}</pre></body></html>\n"
+    )
+
+
 def plot(trials: list[Trial], chosen: Trial | None, spoken: str) -> str:
     """Share of waiting and batches a second over the number of workers, as SVG (640 x 360)."""
     good = sorted((t for t in trials if t.failed is None), key=lambda t: t.setting.weight)
@@ -124,9 +139,13 @@ def plot(trials: list[Trial], chosen: Trial | None, spoken: str) -> str:
         out.append(f'<path d="M60 {y:.0f}H600" stroke="#ddd"/>')
     for workers in sorted({t.setting.workers for t in good}):
         out.append(f'<text x="{60 + 540 * workers / most:.0f}" y="328" text-anchor="middle">{workers}</text>')
-    names = (
+    names: tuple[tuple[Text, str, Callable[[Trial], float]], ...] = (
         (Text("waiting", "等待"), "#c0392b", lambda t: t.waiting),
-        (Text("batches/s ({n} at most)", "批/秒（最高 {n}）", n=f"{fastest:.1f}"), "#2471a3", lambda t: t.rate / fastest),
+        (
+            Text("batches/s ({n} at most)", "批/秒（最高 {n}）", n=f"{fastest:.1f}"),
+            "#2471a3",
+            lambda t: t.rate / fastest,
+        ),
     )
     for k, (name, colour, value) in enumerate(names):
         best: dict[int, Trial] = {}

@@ -110,47 +110,62 @@ class Runner:
                 raise UserError(Text("{script} cannot be measured: {why}", "无法测量 {script}：{why}",
                                      script=self.script[0], why=trial.failed.render("en")))  # fmt: skip
         else:
-            row = self.begin()
+            self.begin()
+            answer = self.ask({}, START)
+            if answer is None or "failed" in answer:
+                raise self.unusable(answer["failed"] if answer else "")
+            row = answer
         self.batches, self.gpu = row.get("batches"), bool(row.get("gpu"))
         return Batch(row["bytes"], row["storages"], row.get("seconds", 0.0), row.get("resident", 32 << 20))
 
-    def begin(self) -> dict[str, Any]:
+    def begin(self) -> None:
+        """Start the child that serves trials. UserError when the target gives no loader."""
         self.open()
         self.send({"target": self.target})
         row = self.receive(START)
         if row is None or "unusable" in row:
             self.close()
-            why = Text("it gave no batch in {n} s", "{n} 秒内没有给出批次", n=int(START))
+            raise self.unusable(row["unusable"] if row else "")
+
+    def unusable(self, why: str) -> UserError:
+        said = Text("{why}", "{why}", why=why) if why else Text("no answer in {n} s", "{n} 秒内没有应答", n=int(START))
+        return UserError(
+            Text("{target} cannot be measured: {why}", "无法测量 {target}：{why}", target=self.target, why=said),
+            Text("give module:function, a function without arguments that returns a DataLoader",
+                 "请给出 module:function，即一个无参数并返回 DataLoader 的函数"),
+        )  # fmt: skip
+
+    def ask(self, request: dict[str, Any], limit: float) -> dict[str, Any] | None:
+        """The answer of one trial: in a fork of the child, and where that hangs (threads that the user's code had
+        started before), once more in a fresh process. None after the limit."""
+        for fork in (True, False) if self.fork else (False,):
+            if self.child is None or self.child.poll() is not None:
+                self.close()
+                self.begin()
+            self.send({**request, "fork": fork})
+            row = self.receive(limit)
+            pid = None
+            if row is not None and "pid" in row:
+                pid = int(row["pid"])
+                row = self.receive(limit)
+            if not fork:
+                self.close()  # it has computed: not to be forked any more
             if row is not None:
-                why = Text("{why}", "{why}", why=row["unusable"])
-            raise UserError(
-                Text("{target} cannot be measured: {why}", "无法测量 {target}：{why}", target=self.target,
-                     why=why.render("en")),
-                Text("give module:function, a function without arguments that returns a DataLoader",
-                     "请给出 module:function，即一个无参数并返回 DataLoader 的函数"),
-            )  # fmt: skip
-        return row
+                return row
+            if pid is not None:
+                kill(pid)
+            self.close()
+            if request.get("setting", {}).get("num_workers"):
+                break  # with workers this process computes nothing: it is the loader that hangs
+        return None
 
     def measure(self, setting: Setting) -> Trial:
         """One trial. It fails rather than hang."""
         limit = 30.0 + 6 * self.seconds + 12 * self.step
         if self.script is not None:
             return self.run_script(setting, START)[0]
-        if self.child is None or self.child.poll() is not None:
-            self.close()
-            self.begin()
-        self.send({"setting": setting.arguments(), "seconds": self.seconds, "step": self.step, "fork": self.fork})
-        row = self.receive(limit)
-        pid = None
-        if row is not None and "pid" in row:
-            pid = int(row["pid"])
-            row = self.receive(limit)
+        row = self.ask({"setting": setting.arguments(), "seconds": self.seconds, "step": self.step}, limit)
         if row is None:
-            if pid is not None:
-                kill(pid)
-                self.receive(5.0)  # that it was killed
-            else:
-                self.close()
             return Trial(setting, failed=Text("no batch for {n} s: killed", "{n} 秒没有批次：已终止", n=int(limit)))
         return trial_of(setting, row)
 

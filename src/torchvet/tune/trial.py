@@ -177,8 +177,9 @@ def measured(loader: Any, setting: dict[str, Any], seconds: float, step: float) 
     started = time.perf_counter() - begin
     waits: list[float] = []
     total, seen = 0.0, 1
+    least = max(LEAST, 2 * skip)  # workers give in bursts
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(waits) < LEAST:
+    while time.perf_counter() < end or len(waits) < least:
         consume(item, step)
         a = time.perf_counter()
         try:
@@ -358,22 +359,22 @@ def main() -> int:
         run_script(first["script"], first["words"], first["setting"], first["seconds"], answer)
         return 0
     try:
-        factory = target(first["target"])
-        base = factory()
+        base = target(first["target"])()
         if not is_loader(base):
             raise Unusable(f"{first['target']} gives a {type(base).__name__}, not a DataLoader")
-        answer(cost(base))
     except Unusable as e:
         answer({"unusable": str(e)})
         return 0
     except Exception as e:
         answer({"unusable": f"{type(e).__name__}: {e}"[:300]})
         return 0
+    answer({"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
         if not request.get("fork"):
             answer(attempt(base, request))
             continue
+        # no tensor is computed in this process: its threads of OpenMP would hang in the fork
         pid = os.fork()
         if pid == 0:
             os.setsid()
@@ -387,9 +388,11 @@ def main() -> int:
 
 
 def attempt(base: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """One trial; what goes wrong in it is its answer."""
-    setting = request["setting"]
+    """One trial (or, without a setting, what a batch costs); what goes wrong in it is its answer."""
+    setting = request.get("setting")
     try:
+        if setting is None:
+            return cost(base)
         return measured(rebuilt(base, setting), setting, request["seconds"], request["step"])
     except Exception as e:
         lines = [x for x in str(e).splitlines() if x.strip()]
