@@ -10,7 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "RESULTS.md"
-ORDER = ("cases", "real", "speed", "families", "scale", "corpus", "read loader,wrap", "read collective", "overhead", "tune")
+ORDER = (
+    "cases", "real", "speed", "families", "scale", "corpus", "read loader,wrap", "read collective", "overhead", "tune",
+)  # fmt: skip
 
 
 def machine() -> str:
