@@ -38,7 +38,8 @@ def applies(given: dict[str, Any]) -> bool:
     """Is this one of several ranks, and are they to be compared?"""
     from torchvet.preflight.fleet import wanted
 
-    return "out" in given or ("this-node" not in given and "record" not in given and wanted())
+    alone = {"this-node", "record", "host"}.intersection(given)
+    return "out" in given or (not alone and wanted())
 
 
 def run(job: Run, host: Host) -> int:
