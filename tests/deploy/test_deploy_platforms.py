@@ -694,6 +694,20 @@ s(
     [],
     'if [ -n "$DEBUG" ]; then\n  export NCCL_DEBUG=INFO CUDA_LAUNCH_BLOCKING=1\nfi\ntorchrun --nproc_per_node=8 train.py\n',
 )
+s(
+    "tf",
+    [(9, "TV603")],
+    'resource "aws_batch_job_definition" "t" {\n  type = "container"\n  container_properties = jsonencode({\n    image = "x"\n    command = ["torchrun", "train.py"]\n    resourceRequirements = [{ type = "GPU", value = "8" }]\n\n    linuxParameters = {\n      sharedMemorySize = 64\n    }\n  })\n}\n',
+    "main.tf",
+)
+c(
+    "configmap",
+    [(5, "TV611")],
+    **{
+        "cm.yaml": 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nccl}\ndata:\n  NCCL_P2P_DISABLE: "1"\n',
+        "p.yaml": "apiVersion: v1\nkind: Pod\nspec:\n  hostIPC: true\n  containers:\n    - name: t\n      image: x\n      command: [torchrun, --nproc_per_node=2, train.py]\n      envFrom: [{configMapRef: {name: nccl}}]\n      resources: {limits: {nvidia.com/gpu: 2}}\n",
+    },
+)
 
 
 def answers(deploy):

@@ -118,6 +118,10 @@ class Deploy:
         low = name.lower()
         if low.endswith((*YAML, *JSON)):
             self.from_tree(out, file)
+        elif low.endswith(".tf"):
+            from .deploy_services import terraform
+
+            out.jobs.append(terraform(file))
         elif name.startswith(DOCKERFILES) or low.endswith((".dockerfile", ".containerfile")):
             out.image = deploy_scripts.Image(file)
             out.jobs.append(out.image.job)

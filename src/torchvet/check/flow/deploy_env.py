@@ -78,11 +78,14 @@ class Environment:
                         if TRAINS in found:
                             yield Seen(job.file, job, env, TRAINS, job.nodes, None)
             for c in job.containers:
-                if c.env:
+                if c.env or c.env_from:
                     purpose = TRAINS if c.trains and c.purpose not in (SERVES, TESTS, NEITHER) else c.purpose
                     if purpose == "unsaid" and c.gpus is None:
                         continue
                     yield Seen(c.file, job, c.env, purpose, c.nodes or job.nodes, c)
+                    for other in self.deploy.jobs() if c.env_from else ():
+                        if other.platform == "configmap" and other.name in c.env_from:
+                            yield Seen(other.file, job, other.env, purpose, c.nodes or job.nodes, c)
 
     def purpose(self, job: Job) -> str:
         """What the settings of a whole script or image reach."""

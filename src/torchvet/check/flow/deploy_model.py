@@ -128,6 +128,8 @@ class Container:
         self.opaque = False
         """It has settings that are not known."""
         self.nodes: int | None = None
+        self.env_from: list[str] = []
+        """ConfigMaps whose entries it gets as variables."""
         self.trains = False
         """The kind of object says that it trains."""
 
@@ -145,6 +147,8 @@ class Job:
         self.launches: list[Launch] = []
         self.ci = False
         self.opaque = False
+        self.name = ""
+        """Of a ConfigMap, whose entries are `env`."""
 
 
 def amount(value: str, decimal: bool = False) -> int | None:

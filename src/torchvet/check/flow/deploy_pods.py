@@ -53,6 +53,13 @@ class Manifest:
 
     def job(self) -> Job:
         job = Job(self.file, "kubernetes")
+        if self.kind == "ConfigMap":
+            job.platform = "configmap"
+            job.name = self.text(self.document, "metadata", "name")
+            data = self.document.get("data")
+            for name, (key, value) in data.entries().items() if data is not None else ():
+                if value.kind == SCALAR and len(value.text) < 200:
+                    job.env.append(Env(name, self.value_of(value), self.file.pos(key.start, value.end)))
         if self.kind in NO_PODS:
             return job
         job.nodes = self.nodes()
@@ -198,6 +205,7 @@ class Manifest:
             c.launches = in_script(traced(source, self.file.text), None, (), 0)
             return
         c.launches = launches(words, None)
+        c.env_from = [n for x in item.list("envFrom") if (n := self.text(x, "configMapRef", "name"))]
         for env in item.list("env"):
             value = env.get("value")
             if value is not None and value.kind == SCALAR:

@@ -27,6 +27,12 @@ FORMS = (
     rb"containerProperties|ContainerProperties|commands?|run|setup|shm_size|cmds)[\"']?\s*:"
 )
 """Keys of YAML files that start something: at the top, or at any depth. The others of a repository are settings."""
+KEYS = (
+    b"services", b"apiVersion", b"jobs", b"steps", b"searcher", b"entrypoint", b"$schema", b"Resources", b"ontainers:",
+    b"runArgs", b"script", b"ontainerDefinitions", b"ontainerProperties", b"command", b"run:", b"setup:", b"shm_size",
+    b"cmds",
+)  # fmt: skip
+"""Parts of all of them: looking for these first takes a tenth of the time."""
 _forms: list[Pattern[bytes]] = []
 
 
@@ -35,11 +41,15 @@ def admit(data: bytes, kind: str, path: str = "") -> bool:
     words = RUNTIMES if kind == NATIVE else LAUNCHES
     if not any(word in data for word in words):
         return False
+    if path.endswith(".tf"):
+        return b"haredMemorySize" in data
     return not path.endswith((".yaml", ".yml")) or has_form(data)
 
 
 def has_form(data: bytes) -> bool:
     """Whether YAML has a key by which something is started."""
+    if not any(key in data for key in KEYS):
+        return False
     if not _forms:
         from re import MULTILINE, compile
 

@@ -27,7 +27,7 @@ KINDS = {
     "py": PYTHON, "ipynb": NOTEBOOK,
     **dict.fromkeys(("cu", "cuh", "cpp", "cc", "cxx", "c", "h", "hh", "hpp", "hxx", "hip"), NATIVE),
     **dict.fromkeys(
-        ("yaml", "yml", "tpl", "sh", "bash", "sbatch", "slurm", "slrm", "mk", "Dockerfile", "dockerfile",
+        ("yaml", "yml", "tpl", "tf", "sh", "bash", "sbatch", "slurm", "slrm", "mk", "Dockerfile", "dockerfile",
          "Containerfile", "Makefile", "makefile", "GNUmakefile"), DEPLOYMENT,
     ),
 }  # fmt: skip
