@@ -38,7 +38,7 @@ def applies(given: dict[str, Any]) -> bool:
     """Is this one of several ranks, and are they to be compared?"""
     from torchvet.preflight.fleet import wanted
 
-    alone = {"this-node", "record", "host"}.intersection(given)
+    alone = {"this-node", "record"}.intersection(given)
     return "out" in given or (not alone and wanted())
 
 

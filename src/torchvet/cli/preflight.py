@@ -184,7 +184,7 @@ class Run:
         self.write(report)
         if "record" in self.given:
             host.save(self.given["record"])  # type: ignore[attr-defined]
-            said = Text("wrote what was read to {folder}; it names hosts and folders: look through it before you send it",
+            said = Text("wrote what was read to {folder}; it names hosts and folders, look at it before you send it",
                         "已将读取的内容写入 {folder}；其中有主机名、目录与挂载点，发送前请检查",
                         folder=self.given["record"])  # fmt: skip
             terminal.complain(f"torchvet: {said.render(self.language)}\n")
