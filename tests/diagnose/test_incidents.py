@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from torchvet.diagnose.engine import diagnose
 from torchvet.diagnose.model import CONFIDENCES, KINDS
 

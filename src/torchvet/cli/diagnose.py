@@ -32,6 +32,8 @@ ARGUMENTS = (
              "把报告写入文件：PATH 或 FORMAT=PATH，可重复"), group="output", metavar="PATH", short="o", whole=True),
     Argument("facts", FLAG, Text("print all that was read as JSON lines (--output-format facts)",
              "以 JSON 行输出读到的全部事实（等同 --output-format facts）"), group="output"),
+    Argument("reduce", FLAG, Text("write what was read, small, for a later diagnose of all nodes (with -o FILE)",
+             "把读到的内容精简写出，供之后对所有节点统一诊断（配合 -o FILE）"), group="output"),
     Argument("verbose", FLAG, Text("everything that speaks for and against, stacks, times, files",
              "显示全部支持与反对的依据、调用栈、时间和文件"), group="output", short="v"),
     Argument("color", VALUE, Text("colour the output", "彩色输出"), group="output",
@@ -59,7 +61,26 @@ def run(argv: Sequence[str]) -> int:
             Text("a folder with what the job left: torchvet diagnose runs/a",
                  "给出作业留下的文件夹：torchvet diagnose runs/a"),
         )  # fmt: skip
+    if given.get("reduce"):
+        return reduce(given.get("output", []), words, spoken)
     return Run(given, words, spoken).main()
+
+
+def reduce(outputs: list[str], paths: list[str], spoken: str) -> int:
+    """Write the facts of one node's files: 0."""
+    from torchvet.diagnose.reduce import reduced
+
+    progress = Progress(spoken) if terminal.show_progress() else None
+    try:
+        text = "".join(reduced(paths, progress))
+    finally:
+        if progress:
+            progress.erase()
+    for path in outputs:
+        terminal.write_file(path, text)
+    if not outputs:
+        terminal.say(text, machine=True)
+    return 0
 
 
 class Run:

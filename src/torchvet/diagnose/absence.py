@@ -59,9 +59,8 @@ def absence(waits: Waits, rank: int) -> Absence:
         )
         links = [Link(own, text, STRONG)]
         if full:
-            words = Text(
-                "rank {rank} could not write: {text}", "rank {rank} 无法写入：{text}", rank=rank, text=full[0].text[:160]
-            )  # fmt: skip
+            said = full[0].text[:160]
+            words = Text("rank {rank} could not write: {text}", "rank {rank} 无法写入：{text}", rank=rank, text=said)
             links.append(Link(full[0], words, STRONG))
         links += [Link(f, _ended(rank, code), STRONG) for f in exits[:1] if code is not None and not closed]
         return Absence(rank, CRASHED, f"crashed: {'disk full' if full else name}", site, links, own, code)
@@ -119,9 +118,8 @@ def _ended(rank: int, code: int | None) -> Text:
 
 def _lost(case: Case, rank: int) -> bool:
     """Whether the rank says that it lost, or waited in vain for, a peer: its exit is a consequence."""
-    return bool(case.of("lost", "watchdog", "async-error", "absent", "dump-signal", "mismatch", "size", rank=rank)) or any(
-        f.values.get("victim") for f in case.of("exception", rank=rank)
-    )  # fmt: skip
+    kinds = ("lost", "watchdog", "async-error", "absent", "dump-signal", "mismatch", "size")
+    return bool(case.of(*kinds, rank=rank)) or any(f.values.get("victim") for f in case.of("exception", rank=rank))
 
 
 def _left_quietly(case: Case, rank: int) -> bool:

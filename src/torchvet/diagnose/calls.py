@@ -59,7 +59,7 @@ def canonical(name: str) -> str:
 
 DOINGS = {
     "checkpoint": r"check[ _]?point|ckpt|shards?\b.*\bwrit|writ\w*\b.*\bshard|state_dict|sav(?:e|ing)\b|upload",
-    "data loading": r"data ?set|data ?loader|tokeni[sz]|index(?:ing)?\b|re-?read|preprocess|shuffl|decod(?:e|ing)\b|prefetch",
+    "data loading": r"data ?(?:set|loader)|tokeni[sz]|index(?:ing)?\b|re-?read|preproc|shuffl|decod(?:e|ing)\b",
     "evaluation": r"evaluat|validat|generat(?:e|ing)\b|metric",
     "compilation": r"compil|autotun|inductor|triton",
 }

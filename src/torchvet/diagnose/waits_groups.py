@@ -95,7 +95,7 @@ def chosen_dumps(case: Case) -> dict[int, Fact]:
     folders: dict[str, list[Fact]] = {}
     for fact in case.of("recorder"):
         if fact.rank is not None:
-            folders.setdefault(fact.source.rpartition("/")[0], []).append(fact)
+            folders.setdefault(_folder(fact.source), []).append(fact)
 
     def worth(facts: list[Fact]) -> tuple[int, int, float]:
         live = {f.rank for f in facts if f.values.get("outstanding")}
@@ -112,6 +112,11 @@ def chosen_dumps(case: Case) -> dict[int, Fact]:
         for rank, fact in best.items():
             chosen.setdefault(rank, fact)
     return chosen
+
+
+def _folder(source: str) -> str:
+    """The name of the folder alone: fr_live of every node are one set; a folder for each rank is its own."""
+    return source.replace("!", "/").rpartition("/")[0].rpartition("/")[2]
 
 
 def _better(new: Fact, old: Fact) -> bool:

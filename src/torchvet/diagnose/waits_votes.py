@@ -131,7 +131,24 @@ def _split(state: GroupState, known: dict[int, Progress], seq: int, what: str) -
         else:
             side.ranks.append(rank)
     by = "recorder" if any(p.by == "recorder" for p in known.values()) else "log"
-    return decided(Split(state.label, seq, what, list(sides.values()), by))
+    split = decided(Split(state.label, seq, what, list(sides.values()), by))
+    if what != OPERATION and not split.minority:
+        usual = [side for side in split.sides if _usual(known, seq, side.row, what)]
+        if len(usual) == 1:  # all made calls of this size before, nobody made one of the other
+            split.minority = sorted(r for side in split.sides if side is not usual[0] for r in side.ranks)
+    return split
+
+
+def _usual(known: dict[int, Progress], seq: int, row: Row, what: str) -> bool:
+    """Whether every rank has made this call with these sizes or types before."""
+    return all(
+        any(
+            (old := progress.row(n)) is not None and old[0] == row[0] and _said(old, what) == _said(row, what)
+            for n in progress.numbers()
+            if n < seq
+        )
+        for progress in known.values()
+    )
 
 
 def decided(split: Split) -> Split:

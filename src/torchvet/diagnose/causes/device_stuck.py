@@ -45,8 +45,8 @@ def _by_kernel(case: Case, device: str, number: int, fact: Fact) -> Hypothesis:
     what, act = HARDWARE[number]
     ranks = [fact.rank] if fact.rank is not None else []
     owner = Text(" of rank {rank}", "（rank {rank}）", rank=fact.rank) if ranks else Text("")
-    said = Text("GPU {device}{owner} {what} (Xid {n})", "GPU {device}{owner}{what}（Xid {n}）", device=device, owner=owner,
-                what=what, n=number)  # fmt: skip
+    said = Text("GPU {device}{owner} {what} (Xid {n})", "GPU {device}{owner}{what}（Xid {n}）",
+                device=device, owner=owner, what=what, n=number)  # fmt: skip
     links = [Link(fact, Text("kernel: {text}", "内核：{text}", text=fact.text[:160]), STRONG)]
     for other in case.of("device-error", "async-error", rank=ranks[0])[:1] if ranks else ():
         text = Text("log of rank {rank}: {text}", "rank {rank} 的日志：{text}", rank=ranks[0], text=other.text[:160])

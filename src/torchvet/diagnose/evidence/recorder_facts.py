@@ -117,8 +117,12 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
         key = (profiling if op else "", given, taken, _dtypes(entry), _chain(at))
         row = known.get(key, ABSENT)
         if row == ABSENT and len(rows) < ABSENT:
-            row = known[key] = len(rows)
-            rows.append([op, _sizes(op, given, taken), key[3], user_frames(_frames(at), 6)])
+            made = [op, _sizes(op, given, taken), key[3], user_frames(_frames(at), 6)]
+            row = known.setdefault(repr(made), len(rows))  # frames of a copied pickle are not shared
+            if row == len(rows):
+                rows.append(made)
+            if len(known) < 4 * ABSENT:
+                known[key] = row
         if keep:
             group.calls[seq] = row
         if not done:
