@@ -59,6 +59,10 @@ class About:
         """Bytes that the loaders of all ranks in the container can take."""
         return self.need * max(self.ranks, 1)
 
+    def loaders(self) -> list[Loader]:
+        """The loader whose demand is known, if there is one."""
+        return [self.loader] if self.need and self.loader is not None else []
+
     def reason(self) -> Text:
         if self.need and self.loader is not None:
             return Text(
@@ -75,6 +79,9 @@ class About:
         n = USUAL
         while n * GIB < self.demanded() * 1.25 and n < 1024:
             n *= 2
+        memory = self.container.memory
+        while not self.need and memory is not None and n > 1 and n * GIB * 2 > memory[0]:
+            n //= 2  # it is charged to the container
         if self.text.isdecimal() and self.kind in ("bytes", "mib") and 1 < int(self.text) <= 1024:
             return int(self.text)
         return n

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._api import ERROR, Rule, Text
+from .._api import ERROR, Rule, Text, note_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
                 what=found.what,
             ),
             severity=found.severity,
+            notes=[note_at(project, x.module, x.pos, found.reason()) for x in found.loaders()],
             help=Text(
                 "{need}: add {paste}",
                 "{need}：请添加 {paste}",

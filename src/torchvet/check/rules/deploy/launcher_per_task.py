@@ -23,17 +23,26 @@ RULE = Rule(
 @RULE.asking("deploy.steps.multiplied")
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for found in answers:
-        yield RULE.at(
-            project,
-            found.module,
-            found.pos,
-            Text(
+        if found.each:
+            message = Text(
                 "{tasks} tasks on a node each start {inner} with {each} processes",
                 "节点上的 {tasks} 个任务各自启动 {inner}，每个有 {each} 个进程",
                 tasks=found.tasks,
                 inner=found.inner,
-                each=found.each or Text("all", "全部 GPU 的"),
-            ),
+                each=found.each,
+            )
+        else:
+            message = Text(
+                "{tasks} tasks on a node each start {inner} for all GPUs of the node",
+                "节点上的 {tasks} 个任务各自为全部 GPU 启动 {inner}",
+                tasks=found.tasks,
+                inner=found.inner,
+            )
+        yield RULE.at(
+            project,
+            found.module,
+            found.pos,
+            message,
             help=Text(
                 "one task for each node (--ntasks-per-node=1), or {head} alone without {inner}",
                 "每个节点一个任务（--ntasks-per-node=1），或只用 {head} 而不用 {inner}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._api import ERROR, Rule, Text
+from .._api import ERROR, Rule, Text, note_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
                 what=found.what,
             ),
             severity=found.severity,
+            notes=[note_at(project, x.module, x.pos, found.reason()) for x in found.loaders()],
             help=Text(
                 "{need}: mount {{name: dshm, mountPath: /dev/shm}} and add the volume {paste}",
                 "{need}：挂载 {{name: dshm, mountPath: /dev/shm}} 并添加卷 {paste}",

@@ -35,8 +35,8 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
                 workers=found.workers,
             ),
             help=Text(
-                "a quota does not show in os.cpu_count(): give {need} CPUs, or {fit} workers",
-                "配额不会反映在 os.cpu_count() 中：请给 {need} 个 CPU，或改为 {fit} 个 worker",
+                "a quota does not show in os.cpu_count(): give {need} CPUs, or lower num_workers to {fit}",
+                "配额不会反映在 os.cpu_count() 中：请给 {need} 个 CPU，或把 num_workers 降到 {fit}",
                 need=found.tasks * (found.workers + 1),
                 fit=found.fitting(),
             ),
