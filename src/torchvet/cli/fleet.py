@@ -38,6 +38,8 @@ def applies(given: dict[str, Any]) -> bool:
     """Is this one of several ranks, and are they to be compared?"""
     from torchvet.preflight.fleet import wanted
 
+    if "nodes" in given and "JOB_COMPLETION_INDEX" in os.environ:  # an indexed Job does not tell its pods their number
+        os.environ.setdefault("JOB_COMPLETIONS", str(given["nodes"]))
     alone = {"this-node", "record"}.intersection(given)
     return "out" in given or (not alone and wanted())
 

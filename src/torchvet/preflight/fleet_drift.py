@@ -105,10 +105,12 @@ def _environment(ranks: list[dict[str, Any]]) -> list[Result]:
     names = sorted({n for m in ranks for n in m["env"]})
     out = []
     for name in names:
+        if len({m["env"].get(name, "") for m in ranks}) < 2:
+            continue
         values = {m["rank"]: m["env"].get(name, "") for m in ranks}
         groups = _groups(values)
         # a value of its own for most ranks is meant so: a file for each rank
-        if len(groups) < 2 or len(groups[0][1]) * 2 <= len(values):
+        if len(groups[0][1]) * 2 <= len(values):
             continue
         usual = groups[0][0]
         rare, who = groups[1]

@@ -64,7 +64,8 @@ def merge(messages: Iterable[dict[str, Any]], world: int | None = None, seconds:
     worlds = [m["world"] for m in ranks]
     size = world or max(worlds, default=len(ranks))
     seen = sorted({m["rank"] for m in ranks})
-    missing = [r for r in range(size) if r not in set(seen)]
+    present = set(seen)
+    missing = [r for r in range(size) if r not in present]
     labels = _labels(nodes)
     results: list[Result] = []
     results += _missing(missing, ranks, size)

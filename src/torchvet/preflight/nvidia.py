@@ -29,6 +29,7 @@ OLD_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
 _UNKNOWN_FIELD = re.compile(r'[Ff]ield "([^"]+)" is not a valid field')
 _CUDA = re.compile(r"CUDA(?: UMD| Driver)? Version\s*:\s*(\d+)\.(\d+)")
 _LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu)\s*\d*:?\s*([0-9A-Fa-f:.]+\b)[^\n]*")
+_LISTED = re.compile(r"^GPU (\d+): (.+?) \(UUID: ([^)\s]+)\)", re.MULTILINE)
 _LINK = re.compile(r"Link\s+(\d+)\s*:\s*(.+)")
 _GPU = re.compile(r"GPU\s+(\d+)\s*:")
 
@@ -79,8 +80,9 @@ class Gpu:
 
 
 class Smi:
-    """The answer as a whole. `state`: "absent" (no such command), "hangs", "failed" (`code`, `words`), "none" (no GPU),
-    "ok". `lost`: lines about GPUs that no longer answer. `driver`: "570.86.15" or ""."""
+    """The answer as a whole. `state`: "absent" (no such command), "hangs", "failed" (`code`, `words`), "strange" (exit
+    0 with words that are no answer), "none" (no GPU), "ok". `lost`: lines about GPUs that no longer answer. `driver`:
+    "570.86.15" or ""."""
 
     __slots__ = ("code", "gpus", "lost", "state", "words")
 
@@ -126,11 +128,18 @@ def _smi(ran: Ran | None, fields: list[str]) -> Smi:
             gpus.append(Gpu(dict(zip(fields, words))))
     if gpus:
         return Smi("ok", ran.code, "", gpus, lost)
+    listed = (
+        [Gpu({"index": m[1], "name": m[2], "uuid": m[3]}) for m in _LISTED.finditer(ran.out)] if not ran.code else []
+    )
+    if listed:  # a stand-in for nvidia-smi, of a vendor's container or an emulator, that answers every question so
+        return Smi("ok", 0, "", listed, lost)
     first = next((line.strip() for line in said.splitlines() if line.strip()), "")
     if "No devices were found" in said or ran.code == 6:
         return Smi("none", ran.code, first, [], lost)
     if ran.code == 0 and not said:
         return Smi("none", 0, "")
+    if ran.code == 0:
+        return Smi("strange", 0, first)
     return Smi("failed", ran.code, first, [], lost)
 
 

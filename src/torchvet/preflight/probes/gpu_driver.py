@@ -43,6 +43,10 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
                  "nvidia-smi 在 {n} 秒内没有响应：GPU 或驱动已卡死", n=nvidia.SECONDS),
             _XID,
         )  # fmt: skip
+    if smi.state == "strange":
+        return PROBE.unknown(Text("nvidia-smi answers in an unknown form: {words}",
+             "nvidia-smi 的输出格式无法识别：{words}",
+                                  words=smi.words[:160]))  # fmt: skip
     if smi.state == "failed":
         said = CODES.get(smi.code, Text("nvidia-smi failed", "nvidia-smi 执行失败"))
         words = Text(": {words}", "：{words}", words=smi.words[:160]) if smi.words else Text("")
@@ -67,7 +71,7 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
             ))  # fmt: skip
     if out or smi.state == "none":
         return out or None
-    return PROBE.ok(smi.driver, None, Text("driver {driver}", "驱动 {driver}", driver=smi.driver))
+    return PROBE.ok(smi.driver, None, Text("driver {driver}", "驱动 {driver}", driver=smi.driver or "?"))
 
 
 def _without_command(host: Host) -> Result | None:

@@ -19,7 +19,7 @@ PROBE = Probe(
 @PROBE.check
 def check(host: Host, plan: Plan) -> Result | None:
     smi = nvidia.ask(host)
-    if smi.state in ("hangs", "failed"):
+    if smi.state in ("hangs", "failed", "strange"):
         return None  # gpu-driver speaks
     versions = host.versions()
     cuda, hip = versions.get("torch_cuda"), versions.get("torch_hip")
