@@ -27,6 +27,10 @@ def source(name: str) -> Path:
     return FOLDER / (name.replace("-", "_") + ".py")
 
 
+def test_there_are_probes():
+    assert len(NAMES) >= 55
+
+
 def test_every_page_has_a_probe():
     assert {p.stem.replace("_", "-") for p in FOLDER.glob("*.md")} == set(NAMES)
 
