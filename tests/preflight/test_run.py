@@ -277,6 +277,13 @@ def test_yaml_entry_points_are_yaml(kind):
         assert "torchvet preflight" in read[0]["run"]
 
 
+@pytest.mark.parametrize("kind", ENTRYPOINTS)
+def test_entry_points_wait_for_no_other_rank(kind):
+    """They run in every container before the launcher: other ranks may not be there yet."""
+    calls = [x for x in ENTRYPOINTS[kind].splitlines() if "preflight" in x and "timeout" in x and not x.startswith("#")]
+    assert calls and all("--this-node" in x for x in calls)
+
+
 @pytest.mark.parametrize(("verdict", "started"), [(0, True), (1, False)])
 def test_the_docker_entry_point_starts_only_what_can_run(tmp_path, verdict, started):
     (tmp_path / "torchvet").write_text(f"#!/bin/sh\nexit {verdict}\n")

@@ -12,7 +12,7 @@ ENTRYPOINTS = {
 # TORCHVET_PREFLIGHT=off skips it; TORCHVET_PREFLIGHT_OPTIONS="--workers 4 --batch-bytes 31MB" describes the job.
 if [ "${TORCHVET_PREFLIGHT:-on}" != off ]; then
     # shellcheck disable=SC2086  # several options
-    torchvet preflight --timeout 30 ${TORCHVET_PREFLIGHT_OPTIONS:-} >&2 || exit $?
+    torchvet preflight --this-node --timeout 30 ${TORCHVET_PREFLIGHT_OPTIONS:-} >&2 || exit $?
 fi
 exec "$@"
 """,
@@ -27,7 +27,7 @@ spec:
   initContainers:
     - name: preflight
       image: TRAINING_IMAGE # the same as below
-      command: [torchvet, preflight, --timeout, "30"]
+      command: [torchvet, preflight, --this-node, --timeout, "30"]
       # args: [--workers, "4", --batch-bytes, 31MB, --ranks-per-node, "8"]
       resources: &resources
         limits:
@@ -54,7 +54,7 @@ spec:
 # container of the task. What it prints after "print " reaches the job's output; a failure ends the task. As Prolog (on
 # the node, before the job) a failure drains the node: use it there only with --only gpu.
 [ "${SLURM_LOCALID:-0}" = 0 ] || exit 0
-out=$(torchvet preflight --timeout 30 2>&1)
+out=$(torchvet preflight --this-node --timeout 30 2>&1)
 code=$?
 printf '%s\\n' "$out" | sed 's/^/print /'
 exit "$code"
@@ -64,6 +64,6 @@ exit "$code"
 - name: Can this runner train?
   run: |
     pip install torchvet
-    torchvet preflight --output-format github --timeout 60
+    torchvet preflight --this-node --output-format github --timeout 60
 """,
 }
