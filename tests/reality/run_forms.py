@@ -23,6 +23,8 @@ from drivers import GROWS, HELD, LEFT, MEASURE, UNUSED, drive
 from graph_meter import Unused, live_nodes, live_tensors, saved_bytes
 from stand_ins import Bench, NoStandIn
 
+from torchvet.run.graph_probe import GraphProbe
+
 FEW, MANY = 5, 9
 LIMIT_S = 15
 
@@ -43,11 +45,18 @@ def run(job: dict, steps: int) -> dict:
     bench = Bench(steps)
     measure = job["measure"]
     unused = Unused()
+    probe = GraphProbe(torch)
+    probe.install()
+    probe.open_window()
+    probe.state_looks = steps  # a window of a real job takes samples
     if measure == UNUSED:
         with unused.watch():
             kept = drive(job["id"], module, bench)
     else:
         kept = drive(job["id"], module, bench)
+    probe.close_window()
+    gc.collect()
+    made = {f"{os.path.basename(path)}:{line}": n for (path, line, _), n in probe.live.items() if n > 0}
     if measure == LEFT:
         kept = None
     tensors = live_tensors()
@@ -57,7 +66,7 @@ def run(job: dict, steps: int) -> dict:
     for t in bench.state():
         digest.update(t.contiguous().numpy().tobytes())
     del kept
-    return {**result, "state": digest.hexdigest()}
+    return {**result, "made": made, "state": digest.hexdigest()}
 
 
 def alone(job: dict, steps: int) -> dict:
@@ -110,6 +119,9 @@ def measured(job: dict) -> dict:
         "keeps": many > 0 if name in (LEFT, HELD) else many > few,
         "bytes": [runs[FEW]["bytes"], runs[MANY]["bytes"]],
         "state": runs[FEW]["state"],
+        # lines that the probe of `torchvet run` names: what they made is alive, and more of it with more steps
+        "made": sorted(k for k, n in runs[MANY]["made"].items() if n > runs[FEW]["made"].get(k, 0)),
+        "most": max(runs[MANY]["made"].values(), default=0),
     }
 
 

@@ -62,6 +62,26 @@ def test_clean_program_keeps_nothing(case, said, ran):
     assert not reality.graph_findings(said["clean"][1][case["id"]])
 
 
+NO_MORE_WITH_STEPS = {
+    "A016": "one graph is kept, not one a step", "A038": "one graph is kept, not one a step",
+    "A040": "one graph is kept, not one a step", "A037": "backward frees late, nothing stays",
+    "A024": "forwards without a backward, nothing stays", "A025": "forwards without a backward, nothing stays",
+    "A026": "forwards without a backward, nothing stays",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n for n in IDS if n not in NO_MORE_WITH_STEPS])
+def test_probe_of_a_run_names_the_line(name, ran):
+    """What piles up is named by a line of the case (or of what the case is given) where its graphs are made."""
+    assert outcome(ran, name, "code")["made"]
+    assert not ran[name, "fixed"]["made"]
+
+
+@pytest.mark.parametrize("case", CLEAN, ids=lambda c: c["id"])
+def test_probe_of_a_run_is_silent_on_clean_programs(case, ran):
+    assert not outcome(ran, case["id"], "clean")["made"]
+
+
 def test_most_cases_run(said, ran, lines):
     done = [n for n in IDS if n not in NOT_RUN and "keeps" in ran[n, "code"]]
     missed = [n for n in done if ran[n, "code"]["keeps"] and not reality.graph_findings(said["code"][1][n])]

@@ -23,6 +23,8 @@ KEY = "torchvet"
 MOST_SITES = 200
 FLOOR = 8
 """Live graphs of one line up to which nothing is said: pipeline stages, accumulation and windows of kept losses."""
+STATE_LOOKS = 3
+"""Forwards of a window after which the state of all modules is looked at."""
 RISES = 4
 """Looks in a row that must find more live graphs than the one before."""
 
@@ -56,6 +58,7 @@ class GraphProbe:
         self.depth = 0
         self.history: dict[Site, list[int]] = {}
         self.said: set[Site] = set()
+        self.state_looks = 0
         self.failed = 0  # marks that did not work: the job goes on without them
 
     def install(self) -> None:
@@ -113,6 +116,7 @@ class GraphProbe:
             return
         module = self.torch.nn.modules.module
         self.depth = 0
+        self.state_looks = STATE_LOOKS
         self.hooks = [
             module.register_module_forward_pre_hook(self.entered),
             module.register_module_forward_hook(self.left, always_call=True),
@@ -139,8 +143,23 @@ class GraphProbe:
         try:
             if self.torch.is_grad_enabled():
                 self.mark_output(output, sys._getframe(1), 0)
+                if self.state_looks > 0:
+                    self.state_looks -= 1
+                    self.mark_state(module)
         except Exception:
             self.failed += 1
+
+    def mark_state(self, module: Any) -> None:
+        """Mark what modules carry from step to step: running statistics and recurrent states that never were detached
+        hold every step's graph. One that is replaced each step stays at one live graph."""
+        tensor = self.torch.Tensor
+        for part in module.modules():
+            for name, value in [*part._buffers.items(), *vars(part).items()]:
+                for x in value if isinstance(value, tuple) else (value,):
+                    if isinstance(x, tensor) and x.grad_fn is not None and KEY not in x.grad_fn.metadata:
+                        code = type(part).forward.__code__
+                        site = (code.co_filename, code.co_firstlineno, f"{type(part).__name__}.{name}")
+                        x.grad_fn.metadata[KEY] = _Token(site, self.live)
 
     def mark_output(self, output: Any, frame: FrameType | None, nested: int) -> None:
         node = getattr(output, "grad_fn", None)
