@@ -270,6 +270,21 @@ def test_a_thousand_nodes_are_counted_not_listed():
     assert len(report.results) < 5
 
 
+def test_every_result_is_explained():
+    """Names in the source against the table of the page."""
+    import re
+
+    import torchvet.preflight as package
+    from torchvet.preflight.fleet_drift import _NODE
+    from torchvet.preflight.fleet_pages import topics
+
+    names = {"fleet-" + key.replace("_", "-") for key, _, _ in _NODE}
+    for path in Path(package.__file__).parent.glob("fleet*.py"):
+        names |= set(re.findall(r'"(fleet-[a-z-]+[a-z])"', path.read_text("utf-8")))
+    names -= {"fleet-missing-"}
+    assert names and names <= {t.name for t in topics()}, names - {t.name for t in topics()}
+
+
 def test_one_process_is_no_fleet():
     assert not wanted({})
     assert not wanted({"RANK": "0", "WORLD_SIZE": "1"})

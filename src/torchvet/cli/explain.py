@@ -72,11 +72,12 @@ def topics(word: str, rules: Mapping[str, Any]) -> list[Any]:
 
 
 def _others() -> list[Any]:
-    """All probes and causes."""
+    """All probes, results of a fleet, and causes."""
     from torchvet.diagnose.model import all_causes
+    from torchvet.preflight import fleet_pages
     from torchvet.preflight.probe import load, probe_names
 
-    return [*(load(name) for name in probe_names()), *all_causes().values()]
+    return [*(load(name) for name in probe_names()), *fleet_pages.topics(), *all_causes().values()]
 
 
 def beside(other: Any, spoken: str) -> dict[str, object]:

@@ -20,7 +20,7 @@ from torchvet.findings import Text
 from . import fleet_collective, fleet_facts, fleet_reach
 from .fleet_merge import FleetReport, merge
 from .fleet_store import Late, Store, StoreError, Where, where
-from .probe import FAIL, Result
+from .probe import FAIL, UNKNOWN, Result
 from .ranks import Launch, launch
 
 TYPE_CHECKING = False
@@ -248,6 +248,9 @@ class _Rank:
         said[0] = own
         failures = {r: m["failed"] for r, m in said.items() if m.get("failed")}
         self._note("reach", fleet_reach.judge(failures, plan["peers"]))
+        if self.collective and not plan["collective"]:
+            why = Text("all_reduce was not tried: ranks are missing", "未尝试 all_reduce：有 rank 缺失")
+            self._note("collective", [Result("fleet-gloo", UNKNOWN, None, None, why)])
         for c in plan["collective"]:
             name = c["backend"]
             answers = {r: m["collective"][name] for r, m in said.items() if name in m.get("collective", {})}

@@ -74,7 +74,7 @@ def run(backend: str, address: str, port: int, rank: int, world: int, local: int
 
 def judge(backend: str, said: dict[int, dict[str, Any]], world: int) -> list[Result]:
     """Results of all ranks together; ranks that are not in `said` did not answer."""
-    name = f"fleet-{backend}"
+    name = "fleet-nccl-all-reduce" if backend == "nccl" else f"fleet-{backend}"
     bad = {r: said.get(r, {"error": "no answer"}).get("error", "") for r in range(world)}
     bad = {r: e for r, e in bad.items() if e}
     wrong = sorted(r for r, x in said.items() if x.get("right") is False)
