@@ -238,6 +238,20 @@ def test_names_and_connections():
     assert "127.0.0.1" in host.resolve("localhost") or "::1" in host.resolve("localhost")
 
 
+def test_torch_of_the_active_environment_is_found(tmp_path, monkeypatch):
+    package = tmp_path / "lib" / "python3.12" / "site-packages"
+    (package / "torch").mkdir(parents=True)
+    (package / "nvidia_nccl_cu12-2.27.5.dist-info").mkdir()
+    (package / "torch" / "version.py").write_text(
+        "from typing import Optional\n__version__ = '2.9.1+cu128'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n"
+    )
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if not os.path.exists(os.path.join(p, "torch"))])
+    versions = Host(env={"VIRTUAL_ENV": str(tmp_path)}).versions()
+    assert versions["torch"] == "2.9.1+cu128" and versions["torch_cuda"] == "12.8" and versions["nccl"] == "2.27.5"
+    assert "torch_hip" not in versions
+    assert "torch" not in Host(env={"VIRTUAL_ENV": "/nonexistent"}).versions()
+
+
 def test_versions_do_not_import_torch():
     host = Host()
     versions = host.versions()

@@ -451,7 +451,7 @@ class Host:
         return not state.status & 0x40  # STA_UNSYNC
 
     def _versions(self) -> dict[str, str]:
-        from .installed import torch_versions
+        from .installed import environments, torch_versions
 
         name = os.uname()
         out = {
@@ -464,7 +464,7 @@ class Host:
         boot = self.read("/proc/sys/kernel/random/boot_id")
         if boot:
             out["boot_id"] = boot.strip()
-        return {**out, **torch_versions(sys.path)}
+        return {**out, **torch_versions([*sys.path, *environments(self.env)])}
 
 
 class Mount:

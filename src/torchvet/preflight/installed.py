@@ -7,11 +7,24 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _ASSIGNED = re.compile(r"^(__version__|git_version|cuda|hip)\b[^=\n]*=\s*['\"]([^'\"\n]*)['\"]", re.MULTILINE)
 _KEYS = {"__version__": "torch", "git_version": "torch_git", "cuda": "torch_cuda", "hip": "torch_hip"}
 _NCCL = re.compile(r"nvidia_nccl_cu\d+-([\d.]+)\.dist-info")
+
+
+def environments(env: Mapping[str, str]) -> list[str]:
+    """Package folders of the environment that is active, where this program was installed apart from it (pipx, uv)."""
+    out = []
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = os.path.join(env.get(name) or "/nonexistent", "lib")
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        out += [os.path.join(folder, n, "site-packages") for n in sorted(names) if n.startswith("python3")]
+    return out
 
 
 def torch_versions(path: Sequence[str]) -> dict[str, str]:
