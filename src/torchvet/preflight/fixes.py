@@ -81,10 +81,10 @@ def ulimit(host: Host, name: str, value: str) -> Text:
             ) if name == "memlock" else "",
         ),
         slurm=Text(
-            "Limit{NAME}={infinity} in slurmd.service on the nodes, and srun --propagate=ALL,NO{NAME} or "
-            "PropagateResourceLimitsExcept={NAME} in slurm.conf",
-            "在节点的 slurmd.service 中设置 Limit{NAME}={infinity}，并在 slurm.conf 中设置 "
-            "PropagateResourceLimitsExcept={NAME}",
+            "Limit{NAME}={infinity} in slurmd.service on the nodes, and srun --propagate=NONE (for all jobs: "
+            "PropagateResourceLimitsExcept={NAME} in slurm.conf)",
+            "在节点的 slurmd.service 中设置 Limit{NAME}={infinity}，并使用 srun --propagate=NONE（对所有作业："
+            "slurm.conf 中的 PropagateResourceLimitsExcept={NAME}）",
             NAME=name.upper(), infinity="infinity" if value == "-1" else value,
         ),
     )  # fmt: skip
