@@ -109,6 +109,6 @@ def places() -> dict:
         (52, "    loss.backward()"),
     ]
     rule = Rule("local-skip", "TV406", "error", Text("the batch is skipped on one rank", "只有一个 rank 跳过该批次"),
-                Text("reduce the flag first, skip on all ranks", "先归约标志，再在所有 rank 上跳过"), 51, "train.py",
+                Text("reduce the flag first, skip on all ranks", "先归约标志，再在所有 rank 上跳过"), 51, "train.py", "if torch.isnan(loss): continue",
                 [("train.py", 50, "if skip:", Text("ranks part here", "各 rank 在此分开"))])  # fmt: skip
     return {("/workspace/proj/train.py", 51): Place("train.py", 51, "proj/train.py", lines, rules=[rule])}

@@ -40,7 +40,8 @@ MOST_CANDIDATES = 3
 
 class Joined:
     """`places`: those of the diagnosis below the folder, each with the findings that fit its cause, the nearest first.
-    `candidates`: (cause, sub) of memory that grew at no known place -> what in the code makes memory grow."""
+    `candidates`: (cause, sub) of what has no place in the evidence -> findings of the code that can be it: what makes
+    memory grow, or what is found where the ranks stood."""
 
     def __init__(self, places: dict[tuple[str, int], Place]) -> None:
         self.places = places
@@ -49,9 +50,10 @@ class Joined:
 
 def join(diagnosis: Diagnosis, folder: str) -> Joined:
     """What the code below `folder` has to say to the diagnosis."""
-    from torchvet.diagnose.code import located, places_of
+    from torchvet.diagnose.code import located, places_of, standing
 
-    places = located(diagnosis, [folder])
+    stood = standing(diagnosis) if any(h.site is None for h in diagnosis.verdicts) else []
+    places = located(diagnosis, [folder], stood)
     out = Joined(places)
     growing = [h for h in [*diagnosis.verdicts, *diagnosis.side_findings] if _grows(h)]
     if not growing and not any(p.full for p in places.values()):
@@ -67,6 +69,11 @@ def join(diagnosis: Diagnosis, folder: str) -> Joined:
         fitting.sort(key=lambda row: (row[0], row[1].name != hypothesis.rule, row[1].sort_key()))
         best = fitting[0][0] if fitting else 0
         own.rules = [_rule(f, root, folder) for near, f in fitting if near == best]
+    there = [places[s] for s in stood if s in places]
+    for hypothesis in diagnosis.verdicts:
+        found = [f for f in findings if fits(f, hypothesis) and any(covers(f, p, root) for p in there)]
+        if hypothesis.site is None and 0 < len(found) <= MOST_CANDIDATES:
+            out.candidates[hypothesis.cause, hypothesis.sub] = [_rule(f, root, folder) for f in found]
     for hypothesis in growing:
         site = hypothesis.site
         place = places.get((site[0], site[1])) if site is not None else None
@@ -141,6 +148,7 @@ def _rule(finding: Finding, root: str, folder: str) -> Rule:
         return os.path.relpath(os.path.join(root, path), folder).replace(os.sep, "/")
 
     fix = finding.help or (finding.fix.title if finding.fix is not None else "")
+    own = excerpt(os.path.join(root, finding.span.path), finding.span.line, 0)
     notes: dict[tuple[str, int], tuple[str, int, str, Text]] = {}
     for note in finding.notes:
         key = (note.span.path, note.span.line)
@@ -149,5 +157,5 @@ def _rule(finding: Finding, root: str, folder: str) -> Rule:
             notes.setdefault(key, (shown(note.span.path), note.span.line, text[0][1].strip(), note.message))
     return Rule(
         finding.name, finding.code, finding.severity, finding.message, fix or "", finding.span.line,
-        shown(finding.span.path), list(notes.values()),
+        shown(finding.span.path), own[0][1].strip() if own else "", list(notes.values()),
     )  # fmt: skip

@@ -24,8 +24,8 @@ LARGEST = 4_000_000
 
 @dataclass(slots=True)
 class Rule:
-    """What `check` finds at a place: `fix` is the repaired line or what to do; `notes`: (path, line, text of that line,
-    what happens there) of further places."""
+    """What `check` finds at a place: `text` is that line, `fix` the repaired line or what to do; `notes`: (path, line,
+    text of that line, what happens there) of further places."""
 
     name: str
     code: str
@@ -34,6 +34,7 @@ class Rule:
     fix: Text | str = ""
     line: int = 0
     path: str = ""
+    text: str = ""
     notes: list[tuple[str, int, str, Text]] = field(default_factory=list)
 
 
@@ -112,6 +113,15 @@ def excerpt(path: str, line: int, around: int = AROUND) -> list[tuple[int, str]]
     return [(n, lines[n - 1]) for n in range(max(1, line - around), min(len(lines), line + around) + 1)]
 
 
+def standing(diagnosis: Diagnosis) -> list[tuple[str, int]]:
+    """Where ranks stood in the user's code, by stacks and tracebacks."""
+    out: dict[tuple[str, int], None] = {}
+    for fact in diagnosis.case.of("stack", "exception"):
+        if place := own_place(fact.values.get("main") or fact.values.get("frames")):
+            out[place] = None
+    return list(out)
+
+
 def sites(diagnosis: Diagnosis) -> list[tuple[str, int]]:
     """Every place that a verdict or side finding points at, the most telling first."""
     out: dict[tuple[str, int], None] = {}
@@ -147,12 +157,15 @@ def own_place(frames: object) -> tuple[str, int] | None:
     return None
 
 
-def located(diagnosis: Diagnosis, folders: Iterable[str]) -> dict[tuple[str, int], Place]:
-    """Every place of the diagnosis in the code of the first folder that has it."""
+def located(
+    diagnosis: Diagnosis, folders: Iterable[str], also: Iterable[tuple[str, int]] = ()
+) -> dict[tuple[str, int], Place]:
+    """Every place of the diagnosis, and those of `also`, in the code of the first folder that has it."""
     out: dict[tuple[str, int], Place] = {}
-    for folder in folders:
+    wanted = [*sites(diagnosis), *also]
+    for folder in folders if wanted else ():
         code = Code(folder)
-        for site in sites(diagnosis):
+        for site in wanted:
             if site not in out and (place := code.place(*site)) is not None:
                 out[site] = place
     return out

@@ -210,8 +210,13 @@ def _files(path: str) -> Iterator[str | Entry]:
             e = refused.pop()
             yield str(e.filename or folder), unreadable(e)
         kept = []
+        earlier = _earlier(folder, below) if "run.json" in names else set()
         for name in sorted(below):
             full = os.path.join(folder, name)
+            if name in earlier:
+                yield full, Text("is an earlier attempt: give it as a path to have it read",
+                                 "是较早的尝试：如需读取，请将其作为路径给出")  # fmt: skip
+                continue
             if not os.path.islink(full):
                 if name not in SKIPPED:
                     kept.append(name)
@@ -226,6 +231,12 @@ def _files(path: str) -> Iterator[str | Entry]:
     while refused:
         e = refused.pop()
         yield str(e.filename or path), unreadable(e)
+
+
+def _earlier(folder: str, names: list[str]) -> set[str]:
+    """The attempts of a folder of `torchvet run` before its last one: what they left must not be mixed with it."""
+    numbers = {int(n[8:]): n for n in names if n.startswith("attempt_") and n[8:].isdecimal()}
+    return {name for number, name in numbers.items() if number < max(numbers)}
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -354,7 +354,7 @@ def _words(case: Case) -> None:
         facts.sort(key=lambda f: (f.values.get("stream") == "stderr", -f.line))
         for fact in facts:
             place = place_of(fact.source)
-            if place.tree or place.rank is not None or fact.values.get("lines"):
+            if fact.values.get("by") != "run" and (place.tree or place.rank is not None or fact.values.get("lines")):
                 rank.has.add("log")
             rank.node = rank.node or str(fact.values.get("node") or place.node)
             if rank.local is None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LIBRARY = re.compile(
-    r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib(?:64)?/python\d|(?:^|/)torch/(?:distributed|nn|_|autograd|utils|optim)"
+    r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib(?:64)?/python\d|(?:^|/)torch/(?:distributed|nn|_|autograd|utils|optim)|(?:^|/)torchvet/run/"
     r"|^<frozen |^<string>|(?:^|/)bin/torchrun$|\.(?:so|cpp|cc|c|h|cu)(?:\.\d+)*$|^\?\?$|^$"
 )
 

@@ -110,10 +110,11 @@ def code_rows(place: Place, style: Style) -> list[str]:
 def _rule_rows(rule: Rule, place: Place | None, style: Style) -> list[str]:
     """What `check` finds: at the place that is shown, or (None) somewhere in the code."""
     room = style.width - LABEL
-    near = place is not None and (rule.path, rule.line) == (place.path, place.line)
+    out = [] if place is not None else [_cut(visible(f"{rule.path}:{rule.line}   {rule.text}"), room)]
+    near = place is None or (rule.path, rule.line) == (place.path, place.line)
     where = "" if near else f" ({rule.path}:{rule.line})"
-    out = wrap(visible(f"{rule.name} {rule.code}{where}: {style.say(rule.message)}"), room)
-    for path, line, text, label in rule.notes[:MOST_NOTES] if place is not None else ():
+    out += wrap(visible(f"{rule.name} {rule.code}{where}: {style.say(rule.message)}"), room)
+    for path, line, text, label in rule.notes[:MOST_NOTES]:
         out.append(_cut(visible(f"{path}:{line}   {text}   ← {style.say(label)}"), room))
     if rule.fix:
         fix = style.say(Text("fix: {fix}", "修复：{fix}", fix=rule.fix))

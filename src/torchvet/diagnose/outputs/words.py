@@ -43,10 +43,11 @@ PER_RANK = {
 }
 """What a rank leaves, by the key in `Rank.has`: the word for one and for several."""
 
-OF_RANKS = {"log", "recorder", "stack", "stacks", "snapshot", "trace", "unknown", "source", "run"}
+OF_RANKS = {"log", "recorder", "stack", "stacks", "snapshot", "trace", "unknown", "source"}
 """Readers of files that the ranks' own counts tell of, or that say nothing."""
 KINDS_OF_FILES = {
     "kernel-log": Text("kernel log", "内核日志"),
+    "run": Text("records of torchvet run", "torchvet run 的记录"),
     "exit-record": Text("exit codes", "退出码"),
     "slurm": Text("Slurm records", "Slurm 记录"),
     "kubernetes": Text("Kubernetes records", "Kubernetes 记录"),
