@@ -33,8 +33,8 @@ def frame(path, line, name):
 
 
 LIBRARY = frame("/opt/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", 125, "forward")
-KEPT = [LIBRARY, frame("/work/proj/evaluate.py", 8, "evaluate"), frame("/work/proj/main.py", 3, "<module>")]
-STEADY = [LIBRARY, frame("/work/proj/model.py", 21, "forward")]
+KEPT = [LIBRARY, frame("/workspace/proj/evaluate.py", 8, "evaluate"), frame("/workspace/proj/main.py", 3, "<module>")]
+STEADY = [LIBRARY, frame("/workspace/proj/model.py", 21, "forward")]
 
 
 def leaking_snapshot(steps=64):
@@ -70,7 +70,7 @@ def test_the_place_that_keeps_memory(tmp_path, protocol):
     assert whole.values["allocated"] == 64 * 4 * MB and whole.values["inactive"] == whole.values["largest"] == 3 * MB
     assert (whole.values["oom"], whole.values["free"]) == (900 * MB, 100 * MB)
     first = sites[0].values
-    assert (first["path"], first["line"], first["function"]) == ("/work/proj/evaluate.py", 8, "evaluate")
+    assert (first["path"], first["line"], first["function"]) == ("/workspace/proj/evaluate.py", 8, "evaluate")
     assert first["bytes"] == 64 * 4 * MB and first["blocks"] == 64 and first["share"] == 1.0
     assert first["grows"] == 1.0 and first["grew"] > 200 * MB
     assert not any(s.values["path"].endswith("model.py") for s in sites), "what is freed does not grow"
