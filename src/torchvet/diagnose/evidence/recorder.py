@@ -57,7 +57,7 @@ def read(item: Item) -> Iterator[Fact]:
     dump = {"entries": value} if isinstance(value, list) else value
     if not isinstance(dump, dict) or not isinstance(dump.get("entries", []), list) or not _is_dump(dump):
         raise problem or Unreadable(Text("is not a flight-recorder dump", "不是飞行记录器转储"))
-    entries = dump.get("entries", [])
+    entries, cut = dump.get("entries", []), problem is not None
     if len(entries) > MAX_ENTRIES:
         problem = problem or Unreadable(
             Text(
@@ -68,7 +68,7 @@ def read(item: Item) -> Iterator[Fact]:
             )
         )
         dump = {**dump, "entries": entries[-MAX_ENTRIES:]}
-    yield from facts_of(dump, item.name, cut=problem is not None, written=item.time)
+    yield from facts_of(dump, item.name, cut=cut, written=item.time)
     if problem:
         raise problem
 

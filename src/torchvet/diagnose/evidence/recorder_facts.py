@@ -56,6 +56,8 @@ class Group:
 def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) -> Iterator[Fact]:
     version = _text(dump.get("version"))
     entries = [e for e in dump.get("entries", []) if isinstance(e, dict)]
+    if cut:
+        entries = entries[:-1]  # the last one may lack fields
     groups: dict[str, Group] = {}
     names: dict[int, str] = {}  # process-local id of a group -> its name
     rows: list[list[Any]] = []
@@ -163,9 +165,9 @@ def _group_facts(
     enqueued, completed, started = group.status or (None, None, None)
     collective = [c for c in group.open if not c["p2p"]]
     if group.p2p:  # one counter of the status serves both kinds of calls: the entries tell them apart
-        enqueued = group.last
+        enqueued = None if cut else group.last
         completed = None
-    elif backend == "gloo" and group.last is not None:
+    elif backend == "gloo" and group.last is not None and not cut:
         enqueued = group.last  # monitored_barrier counts in the status without an entry
     elif group.last is not None and not cut:
         enqueued = max(enqueued or 0, group.last)
