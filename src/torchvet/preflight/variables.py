@@ -85,6 +85,11 @@ def matching(host: Host, rows: dict[str, Any]) -> list[tuple[Setting, Any]]:
     return out
 
 
+def tuned(host: Host) -> bool:
+    """Has the operator of a cloud set NCCL up for its network? Then tuning values are meant."""
+    return any(name.startswith(tuple(table("names")["tuned_by"])) for name in settings(host))
+
+
 def removal(setting: Setting) -> Text:
     """How to take a setting away, where it was made."""
     if setting.origin:

@@ -17,7 +17,8 @@ PROBE = Probe(
 
 @PROBE.check
 def check(host: Host, plan: Plan) -> Result | None:
-    gpus = [g for g in nvidia.ask(host).gpus if g.text("persistence_mode")]
+    # desktop cards have a display that keeps the driver loaded
+    gpus = [g for g in nvidia.ask(host).gpus if g.text("persistence_mode") and "GeForce" not in g.name]
     off = [g.index for g in gpus if g.text("persistence_mode") == "Disabled"]
     if not gpus:
         return None

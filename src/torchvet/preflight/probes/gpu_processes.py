@@ -15,6 +15,9 @@ FIELDS = ("gpu_uuid", "pid", "process_name", "used_memory")
 BUSY = 500
 """MiB in use before the start; an idle driver holds less, a CUDA context about as much."""
 
+BUSY_DESKTOP = 2048
+"""A card with a display holds that much for windows (AMD's Primus calls 2 GiB busy)."""
+
 
 @PROBE.check
 def check(host: Host, plan: Plan) -> list[Result] | Result | None:
@@ -27,7 +30,7 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
     for gpu in gpus:
         used, total = gpu.number("memory.used"), gpu.number("memory.total")
         own = [r for r in rows if r["gpu_uuid"] == gpu.uuid]
-        if not own and (used is None or used <= BUSY):
+        if not own and (used is None or used <= (BUSY_DESKTOP if "GeForce" in gpu.name else BUSY)):
             continue
         names = ", ".join(f"{r['process_name'].rsplit('/', 1)[-1][:40]} (pid {r['pid']})" for r in own[:3])
         more = f" +{len(own) - 3}" if len(own) > 3 else ""

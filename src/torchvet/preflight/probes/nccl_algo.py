@@ -7,7 +7,7 @@ import re
 from torchvet.findings import Text
 
 from ..probe import Host, Plan, Probe, Result
-from ..variables import Setting, removal, settings, table
+from ..variables import Setting, removal, settings, table, tuned
 
 PROBE = Probe(
     name="nccl-algo", area="nccl", summary=Text("NCCL chooses algorithm and protocol itself", "NCCL 自行选择算法与协议")
@@ -23,11 +23,11 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
     out = []
     for name in ("NCCL_ALGO", "NCCL_PROTO"):
         if name in known and known[name].value.strip():
-            out.append(_judge(known[name], host.versions().get("nccl", "")))
+            out.append(_judge(known[name], host.versions().get("nccl", ""), tuned(host)))
     return out or PROBE.ok(None, None, Text("neither is forced", "均未强制指定"))
 
 
-def _judge(setting: Setting, version: str) -> Result:
+def _judge(setting: Setting, version: str, meant: bool) -> Result:
     found = re.match(r"(\d+)\.(\d+)", version)
     strict = found is None or (int(found[1]), int(found[2])) >= STRICT
     words = table("words")[setting.name]
@@ -55,6 +55,8 @@ def _judge(setting: Setting, version: str) -> Result:
                  "{shown} 强制使用 LL128：在不支持的平台上会损坏数据", shown=setting.shown),
             removal(setting),
         )  # fmt: skip
+    if meant:
+        return PROBE.ok(setting.value, None, Text("{shown}", shown=setting.shown))
     return PROBE.warn(
         setting.value, None,
         Text("{shown} is set (debugging aid): it takes the choice from NCCL",

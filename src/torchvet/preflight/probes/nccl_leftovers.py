@@ -8,7 +8,7 @@ from torchvet.findings import Text
 
 from .. import nvidia
 from ..probe import Host, Plan, Probe, Result
-from ..variables import matching, removal, table
+from ..variables import matching, removal, table, tuned
 
 PROBE = Probe(
     name="nccl-leftovers", area="nccl",
@@ -24,6 +24,8 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
         if gpus and all(re.search(r"GeForce|RTX [2345]0\d\d", g.name) for g in gpus):
             # these have no working peer-to-peer; accelerate launch sets both for them
             found = [x for x in found if x[0].name not in ("NCCL_P2P_DISABLE", "NCCL_IB_DISABLE")]
+    if tuned(host):
+        found = [x for x in found if "tuning" not in x[1]]
     out = [
         PROBE.warn(
             s.value, None,

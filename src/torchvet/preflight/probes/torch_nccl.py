@@ -32,7 +32,8 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
                      "{shown}：挂起的集合通信永远不会被终止，作业将一直等待", shown=handling.shown),
                 removal(handling),
             ))  # fmt: skip
-    elif handling and blocking and _on(blocking):
+    elif handling and blocking and _on(blocking) and not (handling.value == "1" and "TORCHELASTIC_RUN_ID" in known):
+        # torchrun itself sets the first to 1 (torch/distributed/elastic/agent/server/local_elastic_agent.py)
         out.append(PROBE.warn(
             blocking.value, None,
             Text("{a} and {b}: both end a collective that hangs, torch lets the first win",

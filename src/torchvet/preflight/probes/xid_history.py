@@ -18,7 +18,7 @@ PROBE = Probe(
 RECENT = 2 * 3600
 """Azure's window for errors that take a node out (azurehpc-health-checks, azure_gpu_xid.nhc)."""
 
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)\b")
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([\w:.-]+)[^)]*\): (\d+)\b")
 _SXID = re.compile(r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (Fatal|Non-fatal)")
 
 
