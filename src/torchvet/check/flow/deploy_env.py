@@ -124,9 +124,9 @@ class Environment:
                 ):
                     continue
                 severity = "warning" if s.purpose == TRAINS and not s.job.ci else "note"
-                if effect == "log" and value.upper() == "INFO":
-                    severity = "note" if s.purpose != TRAINS or s.job.ci else "warning"
-                if s.purpose in (NEITHER,):
+                if effect == "log" and value.upper() == "INFO" and s.nodes < 2 and s.job.platform != "dockerfile":
+                    severity = "note"  # one node's log can be read
+                if s.purpose == NEITHER:
                     continue
                 key = (s.file.path, e.pos)
                 if key not in out or severity == "warning":

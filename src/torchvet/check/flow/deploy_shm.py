@@ -60,6 +60,8 @@ def grade(c: Container) -> str:
     if purpose in (SERVES, TESTS):
         return "note" if c.gpus is not None else ""
     if purpose == TRAINS:
+        if workers(c) == 0:  # no batches; NCCL's own segments where several ranks share a node
+            return "warning" if several(c) else "note"
         if c.gpus is not None:
             return "warning" if c.platform == "devcontainer" else "error"
         return "warning" if several(c) or workers(c) else "note"
