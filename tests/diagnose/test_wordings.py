@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from torchvet.diagnose.engine import diagnose
 from written import Job
+
+from torchvet.diagnose.engine import diagnose
 
 MAIN = ("/workspace/proj/train.py", 61, "main")
 STEP = ("/workspace/proj/step.py", 17, "step")
@@ -400,7 +401,7 @@ def descriptors_of_tensors(job: Job):
 
 @case("rank-absent", "configuration", ranks=(0,))
 def quota(job: Job):
-    job.steps(0, 5).raised(0, "OSError: [Errno 122] Disk quota exceeded: '/home/u/ckpt/last.pt'", MAIN).closed(0)
+    job.steps(0, 5).raised(0, "OSError: [Errno 122] Disk quota exceeded: '/data/ckpt/last.pt'", MAIN).closed(0)
 
 
 @case("fabric", ranks=(1, 5))
@@ -463,7 +464,7 @@ Traceback (most recent call last):
     mp.spawn(main, nprocs=4)
   File "/opt/conda/lib/python3.11/site-packages/torch/multiprocessing/spawn.py", line 282, in spawn
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")
-torch.multiprocessing.spawn.ProcessRaisedException: 
+torch.multiprocessing.spawn.ProcessRaisedException:
 
 -- Process 1 terminated with the following error:
 Traceback (most recent call last):
