@@ -68,7 +68,7 @@ _FOLLOW_UP = re.compile(rb"^\s*(?:NVRM:|nvidia-)")
 
 def kernel_fact(pattern: Pattern, line: bytes) -> dict[str, Any] | None:
     """The values of a kernel line, cleaned; None when the expression does not match."""
-    found = pattern.regex.search(line)
+    found = pattern.regex.search(line[:2048])
     if not found:
         return None
     values = {**pattern.values, **values_of(found)}

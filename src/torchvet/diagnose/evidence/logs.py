@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from torchvet.findings import Text
 
@@ -12,7 +13,7 @@ from ..model import MEDIUM, Fact
 from .frames import frame_of, own_frame
 from .kernel import KERNEL_BY_LITERAL, kernel_fact
 from .launcher import Block
-from .lines import blocks, clean, sampled, words
+from .lines import Literals, blocks, clean, sampled, words
 from .patterns import BY_LITERAL, GROUP, plain_part, size_of, values_of
 from .places import place_of
 from .prefixes import Speaker, has_tasks, speaker_of
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
 
 MOST_PER_KIND = 300
 """Facts of one kind from one file: a log repeats itself, the first ones and the counts tell enough."""
-EVERY_LINE = 60_000
-"""Until this line steps and series are read from every line, then from one in SPARSE and the last of each block."""
-SPARSE = 16
+EVERY_LINE = 20_000
+NEAR_END = 2 << 20
+"""Steps and series are read from every line until this line and in the last bytes, between them from one in SPARSE."""
+SPARSE = 64
+MATCHED = 4096
+"""Bytes of a line that expressions are tried on: the longest messages of PyTorch have some 2,000."""
 
 _MACHINE = re.compile(
     rb"^(?:\[?[IWEF]\d{3,4} |\[[IWEF] |\[[IWEF]\d{3,4} |[\w.\-]+:\d+:\d+ \[\d+\]|frame #\d+|Exception raised from|terminate called|  what\(\):|<omitting"
@@ -47,7 +51,6 @@ _SAYS_RANK = re.compile(
     rb"(?i)\b(?:global[_ ]?)?rank[ =:]{1,3}(\d{1,6})\b(?: ?(?:of|/) ?(\d{1,6})\b)?|\brank (\d{1,6}) of (\d{1,6})\b"
 )
 _SPAWNED = re.compile(rb"-- Process (\d{1,6}) terminated with the following error:")
-_LITERALS = tuple({**BY_LITERAL, **KERNEL_BY_LITERAL})
 
 
 class Voice:
@@ -87,7 +90,7 @@ class LogReading:
         self.counts: dict[str, int] = {}
         self.order = 0
         self.facts: list[Fact] = []
-        self.continued = ""
+        self.busy: set[int] = set()  # voices inside a traceback, a block or a stack: their next lines belong to it
 
     def voice(self, speaker: Speaker | None) -> Voice:
         if self.place.tree or self.place.rank is not None or speaker is None:
@@ -147,6 +150,13 @@ class LogReading:
             self.named[speaker.rank] = self.named.get(speaker.rank, 0) + 1
         voice = self.voice(speaker)
         voice.lines += 1
+        self.told(number, line, stamp, voice, active, full)
+        if voice.traceback is not None or voice.block.open or voice.fatal is not None:
+            self.busy.add(id(voice))
+        else:
+            self.busy.discard(id(voice))
+
+    def told(self, number: int, line: bytes, stamp: bytes, voice: Voice, active: tuple[bytes, ...], full: bool) -> None:
         if line[:11] == b"-- Process " and (found := _SPAWNED.match(line)):
             self.close(voice)
             voice.spawned = int(found.group(1))
@@ -196,7 +206,7 @@ class LogReading:
         hits = [literal for literal in active if literal in line]
         if not hits:
             return
-        part = plain_part(line)
+        part = plain_part(line[:MATCHED])
         kinds: set[str] = set()
         for literal in hits:
             for pattern in BY_LITERAL.get(literal, ()):
@@ -356,25 +366,40 @@ class LogReading:
                 self.fact("nan", voice.nan_line, text.encode(), voice, voice.nan)
 
 
+@cache
+def _literals() -> Literals:
+    return Literals({**BY_LITERAL, **KERNEL_BY_LITERAL})
+
+
 def read(item: Item) -> Iterator[Fact]:
     """The facts of a log. Unreadable at the end: the middle of a huge file was not parsed."""
     reading = LogReading(item)
+    literals = _literals()
+    done = 0
     for number, lines in blocks(item):
         whole = b"\n".join(lines)
-        active = tuple(literal for literal in _LITERALS if literal in whole)
-        count = len(lines)
+        done += len(whole) + 1
+        active = literals.inside(whole)
         hints = (
             active
+            or reading.busy
             or b"Traceback" in whole
-            or any(v.traceback or v.block.open or v.fatal for v in reading.voices.values())
+            or b"Exception " in whole
+            or b"\nFailures:" in whole
+            or b"\n-- Process " in whole
         )
-        hints = hints or b"Exception " in whole or b"\nFailures:" in whole
+        nan = b"nan" in whole or b"NaN" in whole
+        near = item.size - done < NEAR_END
+        last = len(lines) - 16
         for at, line in enumerate(lines):
-            full = number + at < EVERY_LINE or at % SPARSE == 0 or at >= count - 64
-            if full or hints:
-                reading.line(number + at, line, active, full)
-            # a NaN is told once: look for it on every line
-            elif (b"nan" in line or b"NaN" in line) and nan_of(line):
+            if number + at < EVERY_LINE or near or at % SPARSE == 0 or at >= last:
+                reading.line(number + at, line, active, True)
+            # what is told once is looked for on every line
+            elif hints and (
+                reading.busy or any(x in line for x in active) or b"Traceback" in line or line[:1] in b"EF-"
+            ):
+                reading.line(number + at, line, active, nan and nan_of(line) is not None)
+            elif nan and (b"nan" in line or b"NaN" in line) and nan_of(line):
                 reading.line(number + at, line, active, True)
         yield from reading.facts
         reading.facts = []

@@ -21,7 +21,7 @@ class Speaker:
 # torch prints [rankN]: before its own lines and uncaught tracebacks; torchrun --tee prints [<role><local rank>]:
 _RANK = re.compile(rb"\[rank(\d{1,6})\]:?\s?")
 _ROLE = re.compile(rb"\[(?!rank)([A-Za-z_]+)(\d{1,4})\]:")
-_MOSAIC = re.compile(rb"\[(\d{1,6})\]: ?(?=\S)")
+_MOSAIC = re.compile(rb"\[(\d{1,6})\]:(?: (?=.)|(?=\S))")
 _MPI = re.compile(rb"\[\d+,(\d{1,6})\](?:<(?:stdout|stderr)>)?: ?")
 _TASK = re.compile(rb"\s{0,5}(\d{1,6}): ")
 _RAY = re.compile(rb"\((?:[\w.:/<>\- ]+?)?pid=(\d+)(?:, ip=([\w.:]+))?\)(?: \[repeated \d+x[^\]]*\])? ?")

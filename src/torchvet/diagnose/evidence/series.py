@@ -39,7 +39,7 @@ _NAN_WORDS = re.compile(
 )
 _SCALER = re.compile(rb"(?i)loss[ _]?scale|gradscaler|overflow")
 _SKIP = re.compile(rb"(?i)\bskip(?:ped|ping|s)?\b|\bignor(?:ed|ing)\b|\bdropp(?:ed|ing)\b")
-NAN_HINTS = (b"nan", b"NaN", b"NAN", b"inf", b"Inf", b"INF", b"finite")
+NAN_HINTS = (b"nan", b"NaN", b"NAN", b" inf", b"=inf", b":inf", b"-inf", b" Inf", b"finite")
 _STEPPY = re.compile(rb"(?i)eval|valid|test|infer|predict|generat|warm")
 KEPT = 64
 
