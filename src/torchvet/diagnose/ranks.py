@@ -31,6 +31,7 @@ SIGNAL_NAMES = {
     4: "SIGILL",
 }
 _LAUNCHER_KINDS = {"exit", "closing", "terminated", "attempt", "launched", "scheduler", "oom-kill", "launcher-exit"}
+_ERRORS = ("exception", "cuda-oom", "host-alloc", "shm", "fd", "worker", "device-error", "config", "crash", "interface")
 _BIGGEST_WORLD = 200_000
 
 
@@ -46,11 +47,13 @@ def settle(case: Case) -> None:
         elif fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
             fact.rank = places.get(fact.source)
     _tasks(case)
+    _by_group(case)
     pids = _pids(case, bases)
     _by_process(case, pids, bases)
     _devices(case)
     case.inventory.world = _world(case)
     _describe(case, pids)
+    _lonely(case)
     _missing(case)
 
 
@@ -179,6 +182,26 @@ def _tasks(case: Case) -> None:
         task = fact.values.get("task")
         if isinstance(task, int) and fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
             fact.rank = task
+
+
+def _by_group(case: Case) -> None:
+    """Lines of watchdogs without [rankN]: (torch up to 2.2) in a file of all ranks: the rank in the default group is the rank."""
+    for fact in case.of("watchdog", "progress", "async-error", "heartbeat"):
+        number = fact.values.get("group_rank")
+        if fact.rank is None and isinstance(number, int) and str(fact.values.get("group", "")) in ("", "0"):
+            fact.rank = number
+
+
+def _lonely(case: Case) -> None:
+    """Errors of an unknown rank in a file of all ranks: theirs whose process alone failed by itself."""
+    failed_alone = [r.number for r in case.ranks.values() if r.code not in (None, 0) and not r.closed]
+    if len(failed_alone) != 1 or len(case.ranks) < 2:
+        return
+    for fact in case.of(*_ERRORS):
+        if fact.rank is None and not fact.values.get("victim"):
+            fact.rank = failed_alone[0]
+            fact.values["guessed"] = True
+            case.ranks[failed_alone[0]].has.add("error")
 
 
 def _pids(case: Case, bases: dict[str, int]) -> dict[tuple[str, int], int]:

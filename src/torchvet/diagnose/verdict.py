@@ -156,8 +156,10 @@ def _arithmetic(h: Hypothesis) -> bool:
 
 def _explains(a: Hypothesis, b: Hypothesis) -> bool:
     """Whether b is a consequence of a."""
-    if a is b:
+    if a is b or (_general(a) and b.cause in _ROOTS):
         return False
+    if _general(b) and a.cause in _ROOTS and set(a.ranks) & set(b.ranks):
+        return True
     for kind, rank in a.explains:
         if kind == b.cause and (
             rank is None or b.ranks == [rank] or (rank in b.ranks and set(b.ranks) <= set(a.ranks))
@@ -174,6 +176,11 @@ def _explains(a: Hypothesis, b: Hypothesis) -> bool:
         or not a.ranks
         or (bool(set(b.ranks) & set(a.ranks)) and (set(b.ranks) <= set(a.ranks) or a.score >= b.score))
     )
+
+
+def _general(h: Hypothesis) -> bool:
+    """ "The same exception everywhere" is what is left when no cause knows the exception."""
+    return h.sub == "same exception on all ranks"
 
 
 def _unexplained(causes: list[Hypothesis]) -> list[Hypothesis]:

@@ -39,6 +39,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     if gone := never_started(case):
         yield _count(case, gone)
     yield from _empty_buffer(case)
+    yield from _everywhere(case)
 
 
 def _setup(case: Case, what: str, facts: list[Fact]) -> Hypothesis:
@@ -203,6 +204,42 @@ def _count(case: Case, gone: list[int]) -> Hypothesis:
         out.confidence = CONFIRMED
     out.next.append(Text("WORLD_SIZE must be the number of processes that start", "WORLD_SIZE 必须等于启动的进程数"))
     return out
+
+
+_TOLD_BY_OTHERS = ("cuda-oom", "host-alloc", "shm", "fd", "worker", "device-error", "ddp", "config", "interface",
+                   "rendezvous", "mismatch", "nccl-error", "size")  # fmt: skip
+
+
+def _everywhere(case: Case) -> Iterator[Hypothesis]:
+    """The same exception at the same place on most ranks: the program or its surroundings, not one rank."""
+    rows: dict[tuple[str, str, object], list[Fact]] = {}
+    told = [(f.source, f.line) for f in case.of(*_TOLD_BY_OTHERS)]
+    for fact in case.of("exception"):
+        v = fact.values
+        if v.get("victim") or v.get("ignored") or v.get("thread") or fact.rank is None:
+            continue
+        if any(source == fact.source and fact.line <= line <= fact.line + 400 for source, line in told):
+            continue
+        words = "".join("#" if c.isdigit() else c for c in str(v.get("message", ""))[:80])
+        rows.setdefault((str(v.get("type")), words, site_in([fact])), []).append(fact)
+    for (kind, _, site), facts in rows.items():
+        ranks = sorted({f.rank for f in facts if f.rank is not None})
+        if len(ranks) < 2 or 2 * len(ranks) <= len(case.ranks):
+            continue
+        every = sorted({*ranks, *(r.number for r in case.ranks.values() if r.closed)})
+        ranks = every if len(every) == len(case.ranks) else ranks
+        message = str(facts[0].values.get("message", "")).split("\n")[0][:120]
+        at = (
+            Text(" ({path}:{line})", "（{path}:{line}）", path=site[0], line=site[1])
+            if isinstance(site, tuple)
+            else Text("")
+        )
+        summary = Text("the same {kind} on {who}: {message}{at}", "{who} 都抛出 {kind}：{message}{at}",
+                       kind=kind, who=named(ranks), message=message, at=at)  # fmt: skip
+        out = Hypothesis("configuration", "same exception on all ranks", summary, ranks, CONFIRMED, site_in(facts))
+        raised = Text("raised here", "在此抛出")
+        out.supports = [Link(f, raised, STRONG) for f in facts[:4]]
+        yield out
 
 
 def _empty_buffer(case: Case) -> Iterator[Hypothesis]:

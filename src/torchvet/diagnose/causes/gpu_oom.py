@@ -21,7 +21,7 @@ CAUSE = Cause(kind="gpu-oom", name="gpu-oom", summary=Text("the memory of a GPU 
 
 @CAUSE.check
 def check(case: Case) -> Iterator[Hypothesis]:
-    facts = [f for f in case.of("cuda-oom") if f.rank is None or not case.ranks[f.rank].closed or beside(case, [f])]
+    facts = [f for f in case.of("cuda-oom") if beside(case, [f]) or not _went_on(case, f)]
     growth = next(iter(growths(case, "cuda")), None)
     if not facts:
         if growth:
@@ -34,6 +34,13 @@ def check(case: Case) -> Iterator[Hypothesis]:
         groups.pop("full", None)
     for sub, rows in groups.items():
         yield _hypothesis(case, sub, rows, growth)
+
+
+def _went_on(case: Case, fact: Fact) -> bool:
+    """The program caught the error: no traceback holds it, and the rank printed on, raised another, or was closed later."""
+    if fact.rank is not None and (case.ranks[fact.rank].closed or any(case.of("exception", rank=fact.rank))):
+        return True
+    return any(f.source == fact.source and f.line > fact.line + 20 for f in case.of("output"))
 
 
 def _held(fact: Fact) -> tuple[float, float]:
