@@ -185,7 +185,7 @@ def _tasks(case: Case) -> None:
 
 
 def _by_group(case: Case) -> None:
-    """Lines of watchdogs without [rankN]: (torch up to 2.2) in a file of all ranks: the rank in the default group is the rank."""
+    """Watchdog lines without [rankN]: (torch up to 2.2), all ranks in one file: numbers of the default group."""
     for fact in case.of("watchdog", "progress", "async-error", "heartbeat"):
         number = fact.values.get("group_rank")
         if fact.rank is None and isinstance(number, int) and str(fact.values.get("group", "")) in ("", "0"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..memory import exact, growth_text, growths, size
+from ..memory import growth_text, growths, size
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
-from ._say import beside, launcher_claim, lost_peers, named, ranks_of, site_in
+from ._gpu_oom import advice, growth_beside, kind_of, summarised, was_caught
+from ._say import beside, launcher_claim, lost_peers, ranks_of, site_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,59 +22,19 @@ CAUSE = Cause(kind="gpu-oom", name="gpu-oom", summary=Text("the memory of a GPU 
 
 @CAUSE.check
 def check(case: Case) -> Iterator[Hypothesis]:
-    facts = [f for f in case.of("cuda-oom") if beside(case, [f]) or not _went_on(case, f)]
+    facts = [f for f in case.of("cuda-oom") if beside(case, [f]) or not was_caught(case, f)]
     growth = next(iter(growths(case, "cuda")), None)
     if not facts:
         if growth:
-            yield _side(growth)
+            yield growth_beside(growth)
         return
     groups: dict[str, list[Fact]] = {}
     for fact in facts:
-        groups.setdefault(_sub(case, fact, growth), []).append(fact)
+        groups.setdefault(kind_of(case, fact, growth), []).append(fact)
     if len(groups) > 1:  # one line without numbers beside one with them
         groups.pop("full", None)
     for sub, rows in groups.items():
         yield _hypothesis(case, sub, rows, growth)
-
-
-def _went_on(case: Case, fact: Fact) -> bool:
-    """The program caught the error: no traceback holds it, and the rank printed on, raised another, or was closed later."""
-    if fact.rank is not None and (case.ranks[fact.rank].closed or any(case.of("exception", rank=fact.rank))):
-        return True
-    return any(f.source == fact.source and f.line > fact.line + 20 for f in case.of("output"))
-
-
-def _held(fact: Fact) -> tuple[float, float]:
-    """(bytes reserved and not used by PyTorch, bytes that other processes hold)."""
-    v = fact.values
-    unused = (
-        v.get("reserved") if v.get("reserved") is not None else max(0, (v.get("held") or 0) - (v.get("allocated") or 0))
-    )
-    others = sum(row[1] for row in v.get("others") or [])
-    if not others and v.get("capacity") and v.get("process_size") is not None and v.get("free") is not None:
-        others = max(0, v["capacity"] - v["free"] - v["process_size"])
-    elif not others and v.get("held") and v.get("capacity"):
-        others = max(0, v["capacity"] - (v.get("free") or 0) - v["held"])
-    return float(unused or 0), float(others)
-
-
-def _sub(case: Case, fact: Fact, growth: Growth | None) -> str:
-    v = fact.values
-    request, capacity = v.get("request") or 0, v.get("capacity") or 0
-    if not capacity or not request:
-        return "leak" if growth and (fact.rank is None or fact.rank in growth.ranks) else "full"
-    unused, others = _held(fact)
-    if request > capacity:
-        return "too-big"
-    if others > 0.15 * capacity and others + (v.get("free") or 0) >= request:
-        return "other-process"
-    if growth and (fact.rank is None or fact.rank in growth.ranks) and unused < 0.4 * capacity:
-        return "leak"
-    if unused + (v.get("free") or 0) >= request and unused > max(0.08 * capacity, 0.5 * request):
-        return "fragmentation"
-    if request > 0.5 * capacity:
-        return "too-big"
-    return "full"
 
 
 def _hypothesis(case: Case, sub: str, facts: list[Fact], growth: Growth | None) -> Hypothesis:
@@ -83,7 +44,7 @@ def _hypothesis(case: Case, sub: str, facts: list[Fact], growth: Growth | None) 
         ranks = growth.ranks  # every rank that grows alike is at fault; the first one only met the limit
     raised = beside(case, facts)
     out = Hypothesis(
-        "gpu-oom", sub, _summary(case, sub, first, ranks, growth), ranks, PROBABLE, site_in([*raised, *facts])
+        "gpu-oom", sub, summarised(case, sub, first, ranks, growth), ranks, PROBABLE, site_in([*raised, *facts])
     )
     said = Text("{words}", "{words}", words=first.text[:160])
     out.supports.append(Link(first, said, STRONG))
@@ -111,92 +72,6 @@ def _hypothesis(case: Case, sub: str, facts: list[Fact], growth: Growth | None) 
         )
     out.supports += lost_peers(case, ranks)
     out.contradicts += launcher_claim(case, ranks)
-    out.next.append(_next(sub))
+    out.next.append(advice(sub))
     out.side = failed(case) is False
-    return out
-
-
-def _summary(case: Case, sub: str, fact: Fact, ranks: list[int], growth: Growth | None) -> Text:
-    v = fact.values
-    gpu, capacity = v.get("gpu", "?"), exact(v.get("capacity") or 0)
-    request = exact(v.get("request") or 0)
-    if sub == "too-big":
-        return Text(
-            "{who} asked for {request} at once; GPU {gpu} has {capacity}",
-            "{who} 一次申请 {request}，而 GPU {gpu} 只有 {capacity}",
-            who=named(ranks),
-            request=request,
-            gpu=gpu,
-            capacity=capacity,
-        )
-    if sub == "other-process":
-        pids = ", ".join(str(row[0]) for row in v.get("others") or []) or "?"
-        return Text(
-            "process {pids} outside this rank holds {size} of the {capacity} of GPU {gpu}; {who} found no room",
-            "本 rank 之外的进程 {pids} 占用了 GPU {gpu} 的 {size}（共 {capacity}），{who} 无法分配",
-            pids=pids,
-            size=exact(_held(fact)[1]),
-            capacity=capacity,
-            gpu=gpu,
-            who=named(ranks),
-        )
-    if sub == "leak" and growth:
-        return Text(
-            "GPU out of memory: {growth} on {who}: a leak",
-            "GPU 显存耗尽：{who} 的 {growth}，属于泄漏",
-            growth=growth_text(growth),
-            who=named(ranks),
-        )
-    if sub == "fragmentation":
-        return Text(
-            "{who} found no {request} in one piece: {unused} are reserved by PyTorch and not used (fragmentation)",
-            "{who} 找不到连续的 {request}：PyTorch 预留而未使用的有 {unused}（碎片化）",
-            who=named(ranks),
-            request=request,
-            unused=exact(_held(fact)[0]),
-        )
-    if v.get("capacity"):
-        return Text(
-            "{who} needs more than the {capacity} of GPU {gpu} ({request} more asked, {used} in use by PyTorch)",
-            "{who} 需要的显存超过 GPU {gpu} 的 {capacity}（再申请 {request}，PyTorch 已用 {used}）",
-            who=named(ranks),
-            capacity=capacity,
-            gpu=gpu,
-            request=request,
-            used=exact(v.get("allocated") or 0),
-        )
-    return Text("{who}: CUDA out of memory", "{who}：CUDA 显存耗尽", who=named(ranks))
-
-
-def _next(sub: str) -> Text:
-    if sub == "other-process":
-        return Text(
-            "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
-            "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
-        )
-    if sub == "leak":
-        return Text(
-            "torchvet check . finds values that are kept with their graph (torch.no_grad, .detach())",
-            "torchvet check . 可找出连同计算图一起保留的值（torch.no_grad、.detach()）",
-        )
-    if sub == "fragmentation":
-        return Text(
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-        )
-    return Text(
-        "smaller batch, activation checkpointing, or a model spread over more GPUs",
-        "减小 batch、使用激活重计算，或把模型分布到更多 GPU",
-    )
-
-
-def _side(growth: Growth) -> Hypothesis:
-    out = Hypothesis(
-        "gpu-oom",
-        "growth",
-        Text("{growth} on {who}", "{who}：{growth}", growth=growth_text(growth), who=named(growth.ranks)),
-        growth.ranks,
-    )
-    out.supports = [Link(f, growth_text(growth), MEDIUM) for f in growth.facts[:2]]
-    out.side = True
-    out.rule = "accumulated-graph"
     return out

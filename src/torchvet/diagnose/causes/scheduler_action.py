@@ -8,6 +8,7 @@ from torchvet.findings import Text
 
 from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
+from ._scheduler_action import WHAT, own_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,27 +20,6 @@ CAUSE = Cause(
     kind="scheduler-action", name="scheduler-action", summary=Text("the scheduler ended the job", "调度器结束了作业")
 )
 
-# (words in state or reason, sub, what happened)
-_WHAT = (
-    (
-        r"TIMEOUT|TIME LIMIT|RUNLIMIT|DeadlineExceeded|DEADLINE|walltime|CPULIMIT",
-        "time limit",
-        Text("the time limit{limit} of the job was reached", "作业达到时间上限{limit}", limit=""),
-    ),
-    (r"PREEMPT", "preemption", Text("the job was preempted", "作业被抢占")),
-    (
-        r"NODE.?FAIL|NodeLost|NodeNotReady|BOOT_FAIL|NodeShutdown|^Shutdown",
-        "node failure",
-        Text("a node of the job failed{node}", "作业的一个节点失效{node}", node=""),
-    ),
-    (r"Evict", "eviction", Text("the pod was evicted", "Pod 被驱逐")),
-    (
-        r"TERM_(?:OWNER|ADMIN|FORCE)|CANCELLED|REVOKED|killed",
-        "cancelled",
-        Text("the job was cancelled{by}", "作业被取消{by}", by=""),
-    ),
-)
-
 
 @CAUSE.check
 def check(case: Case) -> Iterator[Hypothesis]:
@@ -48,37 +28,22 @@ def check(case: Case) -> Iterator[Hypothesis]:
         words = f"{fact.values.get('state', '')} {fact.values.get('reason', '')}"
         if re.search(r"OUT_OF_MEMORY|MEMLIMIT|FAILED|COMPLETED|RUNNING", words):
             continue
-        sub = next((s for pattern, s, _ in _WHAT[:4] if re.search(pattern, words, re.I)), None)
-        if sub is None and re.search(_WHAT[4][0], words, re.I):
+        sub = next((s for pattern, s, _ in WHAT[:4] if re.search(pattern, words, re.I)), None)
+        if sub is None and re.search(WHAT[4][0], words, re.I):
             sub = "cancelled"
         if sub:
             rows.setdefault(sub, []).append(fact)
     named = [s for s in rows if s != "cancelled"]
     if named:  # the steps of an ended job are listed as cancelled
         rows = {s: rows[s] for s in named}
-    elif "cancelled" in rows and _own_failure(case):
+    elif "cancelled" in rows and own_failure(case):
         return  # srun cancels the other tasks when one has failed
     for sub, facts in rows.items():
         yield _hypothesis(case, sub, facts)
 
 
-def _own_failure(case: Case) -> bool:
-    """Something else ended a rank: the cancellation follows it."""
-    if any(f.values.get("state") in ("OUT_OF_MEMORY", "FAILED") for f in case.of("scheduler")) or case.of(
-        "oom-kill", "cuda-oom"
-    ):
-        return True
-    if any(
-        not f.values.get("ignored") and f.values.get("type") not in ("KeyboardInterrupt",) for f in case.of("exception")
-    ):
-        return True
-    return any(r.code not in (None, 0) and not r.closed for r in case.ranks.values()) or bool(
-        case.of("watchdog", "lost")
-    )
-
-
 def _hypothesis(case: Case, sub: str, facts: list[Fact]) -> Hypothesis:
-    pattern = next(text for _, s, text in _WHAT if s == sub)
+    pattern = next(text for _, s, text in WHAT if s == sub)
     limit = next((str(f.values["limit"]) for f in facts if f.values.get("limit")), "")
     node = next((str(f.values["node"]) for f in facts if f.values.get("node")), "")
     by = next((str(f.values["cancelled_by"]) for f in facts if f.values.get("cancelled_by")), "")

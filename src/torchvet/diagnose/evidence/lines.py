@@ -49,7 +49,7 @@ def blocks(item: Item) -> Iterator[tuple[int, list[bytes]]]:
 class Literals:
     """Which of many literals a block of text holds: short pieces that they share are looked for first.
 
-    One search of a long text for a short literal is cheap, two hundred are not; a greedy cover of the literals by common
+    One search of a long text for a literal is cheap, two hundred are not; a greedy cover of the literals by common
     pieces of `size` bytes leaves a third of the searches.
     """
 

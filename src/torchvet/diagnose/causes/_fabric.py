@@ -1,0 +1,96 @@
+"""Which of NCCL's lines speak of the fabric, and the words."""
+
+from __future__ import annotations
+
+import re
+
+from torchvet.findings import Text
+
+from ._say import named
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..model import Case, Fact
+
+
+FABRIC = re.compile(
+    r"NET/IB|ibv_\w+ failed|Call to ibv_|async fatal event|Got async "
+    r"event|local_work_queue|IBV_|port error|NET/OFI|NVLS|"
+    r"NET/Socket ?: (?:Connection|socket|peer)|connect to \S+ failed|RoCE|gid|[Uu]nable to (?:connect|reach)"
+)
+
+
+HARMLESS = re.compile(
+    r"Failed to open libibverbs|No device found|NET/Plugin|Could not find|ibvwrap|unhandled|Using network"
+)
+
+
+# completion status of a transfer (infiniband/verbs.h); 5 only follows another error of the same queue
+STATUS = {
+    12: "retry exceeded",
+    13: "receiver not ready",
+    4: "protection error",
+    10: "remote access error",
+    11: "remote operation error",
+    9: "remote invalid request",
+    5: "flushed",
+}
+
+
+def told(facts: list[Fact], down: list[Fact], switch: list[Fact], ranks: list[int]) -> tuple[str, Text]:
+    """(sub, summary) of what failed."""
+    status = next(
+        (f.values["status"] for f in facts if f.values.get("status") in STATUS and f.values["status"] != 5), None
+    )
+    word = f"completion status {status} ({STATUS[status]})" if status else ""
+    if down:
+        device = str(down[0].values.get("device") or down[0].values.get("bus") or "?")
+        node = str(down[0].values.get("node") or "")
+        at = f"{node} {device}".strip()
+        sub = "IB link down"
+        summary = Text(
+            "link {at} went down{status}; {who} report it",
+            "链路 {at} 断开{status}；由 {who} 报告",
+            at=at,
+            who=named(ranks),
+            status=Text(": {word}", "：{word}", word=word) if word else "",
+        )
+    elif switch and not facts:
+        number = switch[0].values.get("number")
+        sub = "NVSwitch"
+        summary = Text(
+            "an NVSwitch reported SXid {n} ({device})",
+            "NVSwitch 报告 SXid {n}（{device}）",
+            n=number,
+            device=switch[0].values.get("device"),
+        )
+    else:
+        sub = "retry exceeded" if status == 12 else "transfer error"
+        text = word or str(facts[0].values.get("message", ""))[:100]
+        summary = Text(
+            "transfers between nodes failed on {who}: {what}",
+            "{who} 的节点间传输失败：{what}",
+            who=named(ranks),
+            what=text,
+        )
+    return sub, summary
+
+
+def near(fact: Fact, others: list[Fact]) -> bool:
+    """Whether a link's line is of the time of the failure: a link that was down at the last boot is no cause."""
+    clock = fact.values.get("clock")
+    clocks = [f.values["clock"] for f in others if f.values.get("clock") is not None]
+    return clock is None or not clocks or any(abs(clock - c) < 3600 for c in clocks)
+
+
+def outage(case: Case, fact: Fact) -> Text:
+    """How long a port was down."""
+    back = next(
+        (f for f in case.of("link")
+         if f.values.get("state") == "up" and f.source == fact.source and f.order > fact.order
+         and f.values.get("device") == fact.values.get("device")), None,
+    )  # fmt: skip
+    wait = (back.time or 0) - (fact.time or 0) if back and back.time and fact.time else 0
+    if wait > 0:
+        return Text("the port was down for {n:.0f} s", "端口断开 {n:.0f} 秒", n=wait)
+    return Text("the port was down", "端口处于断开状态")

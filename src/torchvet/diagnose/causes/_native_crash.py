@@ -1,0 +1,76 @@
+"""Which ends are crashes, and how they are told."""
+
+from __future__ import annotations
+
+from torchvet.findings import Text
+
+from ..model import STRONG, WEAK
+from ._say import named
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..model import Case, Fact
+
+
+CRASHES = {
+    -11: "segmentation fault",
+    -4: "illegal instruction",
+    -8: "floating point exception",
+    -7: "bus error",
+    -6: "abort",
+    139: "segmentation fault",
+    132: "illegal instruction",
+    136: "floating point exception",
+    135: "bus error",
+    134: "abort",
+}
+
+
+PROGRAM = {"illegal access": "illegal memory access", "assert": "device assertion"}
+
+
+PROGRAM_XIDS = {13, 31, 43, 45, 69}
+
+
+def crash_lines(case: Case, rank: int) -> list[Fact]:
+    return [f for f in case.of("crash", "segfault", rank=rank) if f.quality != WEAK]
+
+
+def own_abort(case: Case, rank: int) -> bool:
+    """SIGABRT is also the end that PyTorch gives a rank that waited too long, lost a peer or found its GPU gone."""
+    if any(f.quality == STRONG for f in case.of("crash", rank=rank)):
+        return True
+    return not case.of(
+        "watchdog", "lost", "size", "heartbeat", "gil", "async-error", "device-error", "mismatch", rank=rank
+    ) and not any(case.of("nccl-error", "nccl-completion", "rendezvous", "config", rank=rank))
+
+
+def device_broken(case: Case, rank: int | None) -> bool:
+    """A record of the kernel says that the device itself failed."""
+    return any(f.values.get("number") not in PROGRAM_XIDS and (f.rank == rank or rank is None) for f in case.of("xid"))
+
+
+def is_strong(facts: list[Fact]) -> bool:
+    return any(f.kind in ("crash", "segfault") and f.quality == STRONG for f in facts)
+
+
+def summarised(sub: str, ranks: list[int], site: tuple[str, int] | None, device: bool, facts: list[Fact]) -> Text:
+    at = Text(" at {path}:{line}", "（{path}:{line}）", path=site[0], line=site[1]) if site else Text("")
+    if device:
+        return Text(
+            "{who}: {sub} on the GPU, reported{at}",
+            "{who}：GPU 上发生 {sub}，报告位置{at}",
+            who=named(ranks),
+            sub=sub,
+            at=at,
+        )
+    library = next((f.values["library"] for f in facts if f.values.get("library")), "")
+    inside = Text(" in {library}", "（{library}）", library=library) if library else Text("")
+    return Text(
+        "{who} ended by a {sub}{inside}{at}",
+        "{who} 因 {sub} 结束{inside}{at}",
+        who=named(ranks),
+        sub=sub,
+        inside=inside,
+        at=at,
+    )
