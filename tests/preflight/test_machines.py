@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def plan_of(table: dict) -> Plan:
     return Plan(**values)
 
 
+@cache
 def judged(name: str) -> list:
     return examine(Recorded(str(MACHINES / name)), plan_of(expected(name).get("plan", {}))).results
 
