@@ -708,6 +708,129 @@ c(
         "p.yaml": "apiVersion: v1\nkind: Pod\nspec:\n  hostIPC: true\n  containers:\n    - name: t\n      image: x\n      command: [torchrun, --nproc_per_node=2, train.py]\n      envFrom: [{configMapRef: {name: nccl}}]\n      resources: {limits: {nvidia.com/gpu: 2}}\n",
     },
 )
+s("clean python -c", [], "docker run --rm --gpus all img python -c 'import torch; print(torch.cuda.is_available())'\n")
+s("clean pip", [], "docker run --rm --gpus all img python -m pip list\n")
+s("clean tests", [("note", "TV601")], "docker run --rm --gpus all img bash -c 'pip install -e . && pytest tests'\n")
+s("clean nvidia-smi", [], "docker run --rm --gpus all nvidia/cuda:12.4.0-base-ubuntu22.04 nvidia-smi\n")
+s("script train", [(1, "TV601")], "docker run --rm --gpus all img bash scripts/train.sh\n")
+s(
+    "clean replicas",
+    [],
+    "apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: 4\n  template:\n    spec:\n      hostIPC: true\n      containers:\n        - name: t\n          image: x\n          command: [torchrun, --nproc_per_node=2, train.py]\n          env: [{name: MASTER_ADDR, value: localhost}]\n          resources: {limits: {nvidia.com/gpu: 2}}\n",
+    "p.yaml",
+)
+s(
+    "clean one host",
+    [],
+    "for R in 0 1; do\n  torchrun --nnodes=2 --node_rank=$R --nproc_per_node=2 --master_addr=localhost train.py &\ndone\nwait\n",
+)
+s(
+    "clean two lines",
+    [],
+    "torchrun --nnodes=2 --node_rank=0 --master_addr=localhost train.py &\ntorchrun --nnodes=2 --node_rank=1 --master_addr=localhost train.py\n",
+)
+s(
+    "clean hca env",
+    [],
+    "apiVersion: v1\nkind: Pod\nspec:\n  hostIPC: true\n  containers:\n    - name: t\n      image: x\n      command: [torchrun, --nproc_per_node=2, train.py]\n      env: [{name: NCCL_IB_HCA, value: mlx5}]\n      resources: {limits: {nvidia.com/gpu: 2}}\n",
+    "p.yaml",
+)
+s(
+    "clean unknown each",
+    [],
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun torchrun --nnodes=2 --nproc_per_node=$N train.py\n",
+    "j.sbatch",
+)
+s(
+    "each of header",
+    [(5, "TV615")],
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:a100:8\n#SBATCH --ntasks-per-node=8\nsrun torchrun --nnodes=2 --nproc_per_node=$SLURM_GPUS_ON_NODE train.py\n",
+    "j.sbatch",
+)
+s("clean elastic", [], "torchrun --nnodes=1:4 --nproc_per_node=2 --rdzv_endpoint=localhost:0 train.py\n")
+s(
+    "clean helm if",
+    [],
+    "{{- if .Values.on }}\napiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: t\n      image: x\n      command: [torchrun, --nproc_per_node=2, train.py]\n      resources: {limits: {nvidia.com/gpu: 2}}\n      volumeMounts:\n        {{- if .Values.shm }}\n        - name: dshm\n          mountPath: /dev/shm\n        {{- end }}\n  volumes:\n    {{- if .Values.shm }}\n    - name: dshm\n      emptyDir:\n        medium: Memory\n    {{- end }}\n{{- end }}\n",
+    "chart/templates/p.yaml",
+)
+s(
+    "clean patch",
+    [],
+    "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: t}\nspec:\n  template:\n    spec:\n      containers:\n        - name: t\n          resources: {limits: {nvidia.com/gpu: 8}}\n",
+    "patch.yaml",
+)
+s(
+    "clean vectoradd",
+    [],
+    "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: cuda-vectoradd\n      image: nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda11.7.1-ubuntu20.04\n      resources: {limits: {nvidia.com/gpu: 1}}\n",
+    "p.yaml",
+)
+s(
+    "clean exporter",
+    [],
+    "apiVersion: apps/v1\nkind: DaemonSet\nspec:\n  template:\n    spec:\n      containers:\n        - name: dcgm-exporter\n          image: nvcr.io/nvidia/k8s/dcgm-exporter:3\n          securityContext: {privileged: true}\n          resources: {limits: {nvidia.com/gpu: 1}}\n",
+    "p.yaml",
+)
+s(
+    "clean triton",
+    [("note", "TV606")],
+    "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:\n      containers:\n        - name: triton\n          image: nvcr.io/nvidia/tritonserver:24.01-py3\n          command: [tritonserver, --model-repository=/m]\n          resources: {limits: {nvidia.com/gpu: 1}}\n",
+    "p.yaml",
+)
+s(
+    "clean vllm compose",
+    [("note", "TV605")],
+    "services:\n  llm:\n    image: vllm/vllm-openai:latest\n    runtime: nvidia\n    command: --model foo --tensor-parallel-size 2\n",
+    "compose.yaml",
+)
+s("clean workers 0", [("note", "TV601")], "docker run --gpus device=0 img python train.py --num-workers 0\n")
+s(
+    "clean cap",
+    [],
+    "docker run --gpus all --ipc=host --cap-add=IPC_LOCK --device=/dev/infiniband img torchrun --nproc_per_node=8 train.py\n",
+)
+s(
+    "clean sbatch env",
+    [],
+    "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\nexport NCCL_SOCKET_IFNAME=^lo,docker0\nexport NCCL_DEBUG=WARN\nexport MASTER_ADDR=$(scontrol show hostnames | head -1)\nsrun --container-image=x.sqsh torchrun --nnodes=4 --nproc_per_node=8 --master_addr=$MASTER_ADDR train.py\n",
+    "j.sbatch",
+)
+s(
+    "clean sweep",
+    [],
+    "program: train.py\nmethod: bayes\ncommand:\n  - ${env}\n  - python\n  - ${program}\n  - --gpus=8\n",
+    "sweep.yaml",
+)
+s(
+    "clean hydra",
+    [],
+    "defaults: [_self_]\nrun:\n  gpus: 8\n  docker: false\ntrainer: {devices: 8, num_nodes: 2}\nshm_size: 64\n",
+    "conf.yaml",
+)
+s(
+    "clean act",
+    [],
+    "name: x\ninputs: {a: {description: gpu}}\nruns:\n  using: composite\n  steps:\n    - run: docker run --gpus all --shm-size=8g img torchrun train.py\n      shell: bash\n",
+    "action.yml",
+)
+s(
+    "action",
+    [(5, "TV601")],
+    "name: x\nruns:\n  using: composite\n  steps:\n    - run: docker run --gpus all img torchrun --nproc_per_node=2 train.py\n      shell: bash\n",
+    "action.yml",
+)
+s(
+    "srun K",
+    [(4, "TV615")],
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun -K1 -l -u torchrun --nnodes=2 --nproc_per_node=8 train.py\n",
+    "j.sbatch",
+)
+s(
+    "dump default",
+    [("note", "TV621")],
+    "docker run --rm --gpus all --shm-size=8g -e TORCH_NCCL_DUMP_ON_TIMEOUT=1 -v /a:/out img torchrun --nproc_per_node=8 train.py\n",
+)
 
 
 def answers(deploy):

@@ -150,7 +150,7 @@ def gpu_count(text: str) -> int:
 def settle(c: Container) -> None:
     """What follows from all settings together."""
     names = knowledge.deployment("rdma_names")
-    if not c.rdma:
+    if not c.rdma and c.platform != "kubernetes":  # there a resource asks for it
         c.rdma = next((e.pos for e in c.env if e.name in names), 0)
     c.purpose = purpose(c.launches, c.image, c.what)
 
@@ -178,7 +178,10 @@ def program(launch: Launch) -> str:
         said = named(script_of(launch.rest))
         return said if said in (SERVES, TESTS, NEITHER) else TRAINS
     if launch.kind == PYTHON:
-        return named(script_of(launch.rest)) or UNSAID
+        script = script_of(launch.rest)
+        if script.startswith("-c ") or script in ("pip", "venv", "build", "http.server", "ipykernel", ""):
+            return TRAINS if script.startswith("-c ") and "train" in script else NEITHER
+        return named(script) or UNSAID
     head = launch.head.lower()
     if head in knowledge.deployment("builds"):
         return NEITHER

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from ... import knowledge
+from ..source.traced import name_of
 from .deploy_containers import program, script_of
 from .deploy_launch import ENGINE, IMAGE, LAUNCHER, MPI, PYTHON, STEP
 from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, Container, Env, Job, known
@@ -194,8 +195,12 @@ class Environment:
             mounts = [m.rstrip("/") for m in c.mounts if m]
             if any(not known(m) for m in mounts) or (c.platform != "kubernetes" and not c.removed):
                 continue
+            there = any(e.name in names for e in s.env)
             for e in s.env:
                 value = e.value.strip().strip("\"'")
+                if e.name == "TORCH_NCCL_DUMP_ON_TIMEOUT" and value in ("1", "true") and not there:
+                    e = Env("TORCH_FR_DUMP_TEMP_FILE", "/tmp/nccl_trace_rank_", e.pos)  # FlightRecorder.cpp
+                    value = e.value
                 if e.name not in names or not value.startswith("/") or not known(value):
                     continue
                 if not any(value == m or value.startswith(m + "/") or m == "" for m in mounts if m not in DUMPS_KEPT):
@@ -218,8 +223,10 @@ def on_one_host(job: Job) -> bool:
         for x in launch.all()
         if x.kind == LAUNCHER and x.value("nnodes", "num-machines") is not None
     ]
-    names = {w.text for x in lines if (w := x.value("node-rank", "machine-rank")) is not None}
-    return len(lines) > 1 and len(names) > 1
+    ranks = [w.text for x in lines if (w := x.value("node-rank", "machine-rank")) is not None]
+    if any(name_of(r) in job.loops for r in ranks) and not any(x.words[0].text == "ssh" for x in job.launches):
+        return True
+    return len(lines) > 1 and len(set(ranks)) > 1
 
 
 def given(job: Job, x: Launch) -> list[Env]:

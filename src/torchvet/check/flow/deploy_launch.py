@@ -202,6 +202,8 @@ def options(launch: Launch, words: list[Traced], at: int, flags: Iterable[str], 
             i = 1
             while i < len(text):
                 c = text[i]
+                if c.isdigit():
+                    break  # `-K1`: the value of a switch
                 if c in known:
                     launch.given.append((c, Traced.at("", word.offset(i)), word))
                     i += 1

@@ -147,6 +147,8 @@ class Job:
         self.launches: list[Launch] = []
         self.ci = False
         self.opaque = False
+        self.loops: frozenset[str] = frozenset()
+        """Variables of its `for` loops."""
         self.name = ""
         """Of a ConfigMap, whose entries are `env`."""
 

@@ -113,12 +113,12 @@ class Manifest:
         if tasks is not None and tasks.kind == LIST and "volcano" in self.text(self.document, "apiVersion"):
             numbers = [count(self.text(t, "replicas") or "1") for t in tasks.items]
             return sum(n for n in numbers if n) if None not in numbers else None
-        if self.kind in ("Job", "StatefulSet", "Deployment", "ReplicaSet"):
+        if self.kind == "StatefulSet" or self.text(spec, "completionMode") == "Indexed":
             given = (
                 self.text(spec, "replicas") or self.text(spec, "completions") or self.text(spec, "parallelism") or "1"
             )
             return count(given)
-        return 1 if self.kind in ("Pod", "CronJob") else None
+        return None  # replicas of other kinds know nothing of each other
 
     # ------------------------------------------------------------------------------------------------ containers
     def containers(self, around: list[Node], pod: Node, claims: set[str]) -> Iterator[Container]:

@@ -35,6 +35,7 @@ def of_script(
         job.platform = "slurm"
     read = script(text, copied(values) if values is not None else None)
     job.env += [env_of(file, s) for s in read.settings if s.exported]
+    job.loops = read.values.loops
     out = [job]
     for command in read.commands:
         found = launches(command.words, read.values, command.env)
@@ -103,9 +104,9 @@ def headers(job: Job, text: Traced) -> None:
 
 
 def header(job: Job, name: str) -> int | None:
-    """A number of a Slurm header; of a range (`1-4`) the larger one."""
+    """A number of a Slurm header; of a range (`1-4`) the smaller one, `gpu:h100:8` is 8."""
     value = job.headers.get(name, ("", 0))[0]
-    return count(value.rpartition("-")[2].rpartition(":")[2])
+    return count(value.partition("-")[0].rpartition(":")[2])
 
 
 def number(job: Job, word: Traced | None) -> int | None:
@@ -119,10 +120,12 @@ def number(job: Job, word: Traced | None) -> int | None:
         if option == "ntasks" and not header(job, option):
             per, nodes = header(job, "ntasks-per-node"), header(job, "nodes")
             return per * nodes if per and nodes else None
+        if option == "gpus":
+            return header(job, "gpus-per-node") or header(job, "gres") or header(job, "gpus-per-task")
         return header(job, option) if option else None
     if OPEN in text:
         return None
-    return count(text.rpartition(":")[2])
+    return count(text.partition(":")[0])  # of an elastic range the smallest
 
 
 def of_makefile(file: File) -> list[Job]:

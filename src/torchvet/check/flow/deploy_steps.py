@@ -89,7 +89,7 @@ class Steps:
             each = number(job, value) if value is not None else None
             if value is None and y.head != "accelerate" and not y.has("standalone"):
                 each = 1  # torchrun starts one process
-            if each == 1:
+            if each == 1 or (each is None and value is not None and OPEN in value.text):
                 continue
             pos = job.file.pos(x.at, x.at + len(x.words[0].text))
             step = Step(job.file, pos, x.head, y.head, tasks, each or 0)

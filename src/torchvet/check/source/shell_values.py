@@ -19,12 +19,13 @@ _SPACE = re.compile(r"\s+")
 class Values:
     """What the variables of a script are: each with its possible values, arrays with their words."""
 
-    __slots__ = ("arrays", "exported", "single")
+    __slots__ = ("arrays", "exported", "loops", "single")
 
     def __init__(self) -> None:
         self.single: dict[str, list[Traced]] = {}
         self.arrays: dict[str, list[Traced]] = {}
         self.exported: set[str] = set()
+        self.loops: frozenset[str] = frozenset()
 
 
 class Setting:
@@ -97,6 +98,7 @@ class _Reader:
         head = raw.words[0].bare() if raw.words else ""
         if raw.loops:
             if len(raw.words) > 1:
+                self.values.loops |= {raw.words[1].literal()}
                 self.values.single.pop(raw.words[1].literal(), None)
                 for w in raw.words[2:]:
                     self.expand(w)
