@@ -157,9 +157,17 @@ def _by_pool(chunks: list[Chunk], jobs: int) -> Iterator[tuple[int, Result]]:
 
     todo = list(reversed(chunks))
     workers: dict[Any, tuple[Any, Chunk]] = {}
+    all_started: list[tuple[Any, Any]] = []
+
+    def start() -> tuple[Any, Any] | None:
+        started = _start([pipe for _, pipe in all_started])
+        if started is not None:
+            all_started.append(started)
+        return started
+
     try:
         for _ in range(min(jobs, len(chunks))):
-            started = _start()
+            started = start()
             if started is None:
                 break
             _give(workers, *started, todo.pop())
@@ -172,26 +180,31 @@ def _by_pool(chunks: list[Chunk], jobs: int) -> Iterator[tuple[int, Result]]:
                 except (EOFError, OSError):  # the process has ended: which of its files was it?
                     process.join(1)
                     yield from _one_by_one(chunk)
-                    if todo and (started := _start()) is not None:
+                    if todo and (started := start()) is not None:
                         _give(workers, *started, todo.pop())
                     continue
                 if todo:
                     _give(workers, process, pipe, todo.pop())
                 yield from result
     finally:
-        for process, _ in workers.values():
+        # all of them: one that has nothing to do would hold the pipe that this program's caller reads
+        for process, pipe in all_started:
             process.kill()
+            process.join(5)
+            pipe.close()
 
 
-def _start() -> tuple[Any, Any] | None:
-    """(process, our end of its pipe), or None where there can be no process."""
+def _start(others: list[Any] | None = None) -> tuple[Any, Any] | None:
+    """(process, our end of its pipe), or None where there can be no process. `others`: our ends that a forked process
+    would keep open, so that nobody saw this program end."""
     try:
         import multiprocessing
 
         # fork where it is the custom and safe (this process has no threads): a process starts in a millisecond
         context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,), daemon=True)
+        forked = context.get_start_method() == "fork"
+        process = context.Process(target=_work, args=(theirs, [ours, *(others or ())] if forked else []), daemon=True)
         process.start()
         theirs.close()
         return process, ours
@@ -214,15 +227,21 @@ def _one_by_one(chunk: Chunk) -> Iterator[tuple[int, Result]]:
         process, pipe = started
         try:
             pipe.send([(index, where)])
-            yield from pipe.recv()
-            process.kill()
+            results = pipe.recv()
         except (EOFError, OSError):
             text = Text("ended the process that read it", "读取它的进程异常终止")
-            yield index, (where[0], "unknown", where[2], [], [(where[0], text.plain())])
+            results = [(index, (where[0], "unknown", where[2], [], [(where[0], text.plain())]))]
+        finally:
+            process.kill()
+            process.join(5)
+            pipe.close()
+        yield from results
 
 
-def _work(pipe: Any) -> None:
+def _work(pipe: Any, foreign: list[Any]) -> None:
     """The life of such a process: chunks in, results out, until the pipe closes."""
+    for end in foreign:
+        end.close()
     readers = all_readers()
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         while True:

@@ -48,7 +48,7 @@ def charts(diagnosis: Diagnosis) -> list[Chart]:
     found = []
     for state in waits.groups:
         known = {n: p for n, p in state.ranks.items() if p.enqueued is not None}
-        ends = {(p.enqueued, p.completed) for p in known.values()}
+        ends = {(p.enqueued, p.completed, _last(p)) for p in known.values()}
         if len(known) > 1 and (state.label in troubled or len(ends) > 1):
             found.append((state.label not in troubled, state.label, _chart(state, known, roles)))
     found.sort(key=lambda row: row[:2])
@@ -73,10 +73,18 @@ def _chart(state: GroupState, known: dict[int, Progress], roles: dict[int, str])
     return Chart(state.label, first, last, rows[:MOST_LANES], list(ops), max(0, len(rows) - MOST_LANES))
 
 
+def _last(progress: Progress) -> str:
+    """The last call of a rank: ranks that are at the same number may be in different calls."""
+    row = progress.row(progress.enqueued or 0)
+    return row[0] if row is not None else ""
+
+
 def _runs(progress: Progress, first: int) -> list[tuple[int, int, str, str]]:
     runs: list[tuple[int, int, str, str]] = []
     enqueued = progress.enqueued or 0
     completed = progress.completed if progress.completed is not None else enqueued
+    if progress.backend == "gloo" and completed == enqueued:
+        completed = enqueued - 1  # gloo says that a call is finished when it gave up, too
     for seq in range(first, enqueued + 1):
         row = progress.row(seq)
         op, state = row[0] if row is not None else "", FINISHED if seq <= completed else OPEN
