@@ -55,7 +55,7 @@ def run(job: Run, host: Host) -> int:
         collective=bool(job.given.get("collective")),
     )  # fmt: skip
     if outcome.fleet is not None:
-        job.write(outcome.fleet.as_node())
+        job.write(outcome.fleet.as_node(job.language))
     elif outcome.node is not None:
         job.write(outcome.node)
     else:
@@ -132,5 +132,5 @@ def merge(job: Run, paths: Sequence[str]) -> int:
             ) from None
         messages += rows
     report = merged(messages, job.given.get("world"))
-    job.write(report.as_node())
+    job.write(report.as_node(job.language))
     return int(report.blocks(job.fail_on))

@@ -81,12 +81,14 @@ def code(host: Host) -> str:
     no git work tree."""
     from hashlib import sha256
 
-    head = host.run(["git", "rev-parse", "--short=12", "HEAD"], 4)
+    # a git that is killed while it refreshes its index would leave index.lock behind
+    git = ["git", "--no-optional-locks"]
+    head = host.run([*git, "rev-parse", "--short=12", "HEAD"], 4)
     if head is None or not head.ok:
         return ""
-    status = host.run(["git", "status", "--porcelain", "--untracked-files=no"], 8)
+    status = host.run([*git, "status", "--porcelain", "--untracked-files=no"], 8)
     if status is None or not status.ok or not status.out.strip():
         return head.out.strip()
-    diff = host.run(["git", "diff", "HEAD"], 8)
+    diff = host.run([*git, "diff", "HEAD"], 8)
     changes = (diff.out if diff is not None and diff.ok else status.out).encode()
     return f"{head.out.strip()} + changes {sha256(changes).hexdigest()[:8]}"

@@ -38,11 +38,15 @@ class FleetReport:
         self.agree = agree
         self.seconds = seconds
 
-    def as_node(self) -> NodeReport:
+    def as_node(self, language: str = "en") -> NodeReport:
         """The report in the form that every output format knows."""
         n = len(self.nodes)
+        name = Text(
+            "{n} node{s}, {ranks} of {world} ranks", "{n} 个节点，{world} 个 rank 中 {ranks} 个已报告",
+            n=n, s="s" * (n != 1), ranks=len(self.ranks), world=self.world,
+        )  # fmt: skip
         node = {
-            "hostname": f"{n} node{'s' * (n != 1)}, {len(self.ranks)} of {self.world} ranks",
+            "hostname": name.render(language),
             "container": "", "launcher": "",
             "fleet": {
                 "world": self.world, "ranks": len(self.ranks), "missing": self.missing, "nodes": self.nodes,

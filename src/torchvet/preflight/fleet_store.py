@@ -39,6 +39,11 @@ CONNECT_TRIES = 0.5
 
 _COURIER = """
 import json, sys, datetime, os
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: a wait inside torch does not notice that its reader is gone
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(0)
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 def say(**k):
@@ -128,7 +133,8 @@ class Store:
     def __init__(self, at: Where) -> None:
         self.at = at
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _COURIER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", _COURIER, str(os.getpid())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True, env={**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR"},
         )  # fmt: skip
         self._held = b""
