@@ -45,7 +45,7 @@ def hang(monkeypatch):
         diagnosis.verdicts[0].site = site
         diagnosis.verdicts[0].cause = cause
         diagnosis.side_findings[0].site = None
-        monkeypatch.setattr("torchvet.diagnose.engine.diagnose", lambda paths, progress=None, **more: diagnosis)
+        monkeypatch.setattr("torchvet.diagnose.engine.diagnose", lambda paths, progress=None, world=None: diagnosis)
 
     set_site()
     return set_site
@@ -109,6 +109,21 @@ def test_mistakes(torchvet, tmp_path, monkeypatch, words, said):
     r = torchvet("diagnose", *words)
     assert (r.code, r.out) == (2, "")
     assert said in r.err and r.err.count("\n") == 1
+
+
+def test_the_number_of_ranks_can_be_given(torchvet, tmp_path):
+    (tmp_path / "rank_0.log").write_text("step 1\nstep 2\n" * 20)
+    r = torchvet("diagnose", tmp_path, "--ranks", 4)
+    assert "4 ranks: 1 log" in r.out and "log of rank 1-3" in r.out
+
+
+def test_progress_is_shown_on_a_terminal_only(torchvet, job, monkeypatch, capsys):
+    monkeypatch.setattr("torchvet.cli.terminal.is_terminal", lambda stream: True)
+    monkeypatch.setenv("TERM", "xterm")
+    (job / "a.log").write_text("step 1\n")
+    assert "reading 1: " in torchvet("diagnose", job).err
+    monkeypatch.setenv("CI", "1")
+    assert torchvet("diagnose", job).err == ""
 
 
 def test_help_fits(torchvet):
@@ -184,7 +199,7 @@ def test_memory_that_grew_is_joined_with_what_keeps_graphs(torchvet, job, tmp_pa
     side = diagnosis.side_findings[0]
     side.site = None
     side.supports = [Link(Fact("series", "log", 1, 0), side.summary)]
-    monkeypatch.setattr("torchvet.diagnose.engine.diagnose", lambda paths, progress=None, **more: diagnosis)
+    monkeypatch.setattr("torchvet.diagnose.engine.diagnose", lambda paths, progress=None, world=None: diagnosis)
     (tmp_path / "other.py").write_text(GROWS)
     assert "(other.py:7 stored-graph)" in torchvet("diagnose", job, "--code", tmp_path).out
     found = json.loads(torchvet("diagnose", job, "--code", tmp_path, "--output-format", "json").out)

@@ -8,7 +8,7 @@ from torchvet.diagnose.outputs import FORMATS
 from torchvet.findings import Text, UserError, language
 
 from . import terminal
-from .arguments import FLAG, LIST, VALUE, Argument, help_text, parse
+from .arguments import FLAG, LIST, NUMBER, VALUE, Argument, help_text, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ GROUPS = {
 ARGUMENTS = (
     Argument("code", VALUE, Text("the job's code: shows the lines meant and what check finds there",
              "作业的代码目录：显示相关代码行及 check 的结果"), group="evidence", metavar="DIR"),
+    Argument("ranks", NUMBER, Text("ranks that the job had, where the evidence does not say",
+             "作业的 rank 数（材料中没有说明时）"), group="evidence", metavar="N"),
     Argument("output-format", LIST, Text("form of the report; may be repeated", "报告格式，可重复"), group="output",
              choices=FORMATS),
     Argument("output", LIST, Text("write the report to a file: PATH or FORMAT=PATH; may be repeated",
@@ -125,7 +127,7 @@ class Run:
 
         progress = Progress(self.language) if terminal.show_progress() else None
         try:
-            return diagnose(self.paths, progress)
+            return diagnose(self.paths, progress, self.given.get("ranks"))
         finally:
             if progress:
                 progress.erase()

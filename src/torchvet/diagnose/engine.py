@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Case, Diagnosis, Hypothesis, all_causes
+from .model import Case, Diagnosis, Fact, Hypothesis, all_causes
 from .reading import read
 
 TYPE_CHECKING = False
@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["diagnose", "read"]
 
 
-def diagnose(paths: list[str], progress: Callable[[str], None] | None = None) -> Diagnosis:
-    """Read what is left of a job and say what ended it. UserError: a path does not exist."""
+def diagnose(paths: list[str], progress: Callable[[str], None] | None = None, world: int | None = None) -> Diagnosis:
+    """Read what is left of a job and say what ended it. `world`: its size, as the user knows it. UserError: a path does
+    not exist."""
     from .ranks import settle
     from .verdict import judged
 
     facts, inventory = read(paths, progress)
+    if world:
+        facts.append(Fact("output", "--ranks", values={"worlds": {str(world): 1}}))
     case = Case(facts, inventory)
     settle(case)
     found: list[Hypothesis] = []
