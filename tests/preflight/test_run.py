@@ -334,3 +334,24 @@ def test_where_no_thread_can_be_started_the_probes_run_all_the_same(monkeypatch)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     report = node.examine(Host(), Plan(), only=["limits", "memory"])
     assert report.count("pass") > 5 and report.node["hostname"]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_ended_leaves_no_command_behind(tmp_path, sign):
+    fake = tmp_path / "nvidia-smi"
+    fake.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 300\n")
+    fake.chmod(0o755)
+    process = start("preflight", "--timeout", "60", "--only", "gpu-driver", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    try:
+        end = time.monotonic() + 30
+        while not (tmp_path / "pids").exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(sign)
+        out, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + sign and "Traceback" not in err and not out
+    for pid in (tmp_path / "pids").read_text().split():
+        while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not os.path.exists(f"/proc/{pid}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from time import monotonic
 
 from torchvet.findings import Text, UserError, language
@@ -13,7 +14,7 @@ from .arguments import FLAG, LIST, NUMBER, VALUE, Argument, help_text, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from torchvet.preflight.host import Host
@@ -112,7 +113,30 @@ def run(argv: Sequence[str]) -> int:
     if given.get("list"):
         terminal.say(listing(spoken, given.get("output-format", ["text"])[-1]))
         return 0
-    return Run(given, spoken).main()
+    with _ending_its_commands():
+        return Run(given, spoken).main()
+
+
+@contextmanager
+def _ending_its_commands() -> Iterator[None]:
+    """Commands do not outlive the run, also when it is ended from outside."""
+    import signal
+
+    from torchvet.preflight.command import kill_running
+
+    def end(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # not the main thread
+        before = None
+    try:
+        yield
+    finally:
+        kill_running()
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 class Run:

@@ -20,6 +20,10 @@ GRACE = 0.2
 """Seconds to wait for output after the end of the process: a child of it may hold the pipe."""
 
 
+RUNNING: set[int] = set()
+"""Process groups that were started and have not ended."""
+
+
 class Ran:
     """How a command ended: exit `code` (negative: killed by that signal), `out` and `err` as text, `timed_out`,
     `seconds`."""
@@ -61,8 +65,10 @@ def execute(argv: Sequence[str], seconds: float, env: Mapping[str, str]) -> Ran:
         )  # fmt: skip
     except (OSError, ValueError) as error:
         return Ran(126, "", str(error))
+    RUNNING.add(process.pid)
     out, err, timed_out = _collect(process, start + seconds)
     _kill(process.pid)  # also what an ended command left in its group
+    RUNNING.discard(process.pid)
     try:
         code = process.wait(0.5)
     except subprocess.TimeoutExpired:
@@ -103,6 +109,12 @@ def _collect(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, 
             return bytes(first), bytes(second), True
         time.sleep(0.02)
     return bytes(first), bytes(second), False
+
+
+def kill_running() -> None:
+    """End what still runs, when this process ends before its commands: they have groups of their own."""
+    for group in [*RUNNING]:
+        _kill(group)
 
 
 def _ended(pid: int) -> bool:
