@@ -243,25 +243,34 @@ def _pids(case: Case, bases: dict[str, int]) -> dict[tuple[str, int], int]:
     return out
 
 
-def rank_of_pid(pids: dict[tuple[str, int], int], pid: object, node: str = "") -> int | None:
-    """The rank of a process; None when unknown or when nodes disagree."""
-    if not isinstance(pid, int):
-        return None
-    found = {
-        r for (n, p), r in pids.items() if p == pid and (not node or not n or n == "localhost" or _same_node(n, node))
-    }
-    return found.pop() if len(found) == 1 else None
+class Processes:
+    """Ranks by process number: nodes reuse numbers, so the node decides where it is known."""
+
+    def __init__(self, pids: dict[tuple[str, int], int]) -> None:
+        self.by: dict[int, list[tuple[str, int]]] = {}
+        for (node, pid), rank in pids.items():
+            self.by.setdefault(pid, []).append((node, rank))
+
+    def rank(self, pid: object, node: str = "") -> int | None:
+        """The rank of a process; None when unknown or when nodes disagree."""
+        if not isinstance(pid, int):
+            return None
+        found = {
+            r for n, r in self.by.get(pid, ()) if not node or not n or n == "localhost" or _same_node(n, node)
+        }  # fmt: skip
+        return found.pop() if len(found) == 1 else None
 
 
 def _by_process(case: Case, pids: dict[tuple[str, int], int], bases: dict[str, int]) -> None:
     """Facts that name a process, a task or a local rank."""
+    processes = Processes(pids)
     for fact in case.of(
         "exit", "closing", "oom-kill", "xid", "segfault", "hung-task", "nccl-warn", "process", "lockup"
     ):
         if fact.rank is not None:
             continue
         node = str(fact.values.get("node") or fact.values.get("host") or place_of(fact.source).node)
-        fact.rank = rank_of_pid(pids, fact.values.get("pid"), node)
+        fact.rank = processes.rank(fact.values.get("pid"), node)
         if (
             fact.rank is None
             and fact.kind == "exit"
@@ -278,7 +287,7 @@ def _by_process(case: Case, pids: dict[tuple[str, int], int], bases: dict[str, i
             and isinstance(fact.values.get("pid"), int)
             and fact.kind in ("output", "exception", "lost", "series")
         ):
-            fact.rank = rank_of_pid(pids, fact.values["pid"], str(fact.values.get("node", "")))
+            fact.rank = processes.rank(fact.values["pid"], str(fact.values.get("node", "")))
 
 
 def bus_key(text: object) -> tuple[int, int, int] | None:
