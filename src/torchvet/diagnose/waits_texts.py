@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .calls import canonical
+from .calls import COLLECTIVE_FUNCTIONS, canonical
+from .sites import user_frames
 from .waits_graph import Wait
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ def told(case: Case, groups: list[GroupState]) -> list[Wait]:
     out = _absent(case)
     if not out:
         out = _behind(case)
-    return out + _silent(case, groups) + _unnumbered(case)
+    return out + _silent(case, groups) + _unnumbered(case) + ([] if out or groups else _timed_out(case))
 
 
 def _absent(case: Case) -> list[Wait]:
@@ -70,6 +71,40 @@ def _unnumbered(case: Case) -> list[Wait]:
     if not silent or len(waiters) < 2 or 2 * len(waiters) <= len(case.ranks):
         return []
     return [Wait("", None, op, sorted(waiters), silent, list(waiters.values())[:4], "log")]
+
+
+def _timed_out(case: Case) -> list[Wait]:
+    """gloo names no peer: ranks that timed out at one line of the program, and the one that printed something else.
+
+    A rank that waits with them may be closed before its own timeout, so silence alone accuses nobody: the one rank must
+    have told other work since its last step, or be behind.
+    """
+    rows: dict[tuple[str, int], dict[int, Fact]] = {}
+    for fact in case.of("lost"):
+        site = next(iter(user_frames(fact.values.get("frames") or [], 1)), None)
+        if fact.rank is not None and fact.values.get("how") == "timeout" and site:
+            rows.setdefault((str(site[0]), int(site[1])), {}).setdefault(fact.rank, fact)
+    if len(rows) != 1:
+        return []
+    waiters = next(iter(rows.values()))
+    told_of = {f.rank for f in case.of("lost", "watchdog", "exception", "absent", "mismatch", "size")}
+    silent = [
+        r for r, known in case.ranks.items() if "log" in known.has and r not in told_of and known.code in (None, -15)
+    ]
+    if len(waiters) < 2 or 2 * len(waiters) <= len(case.ranks):
+        return []
+    last = {case.ranks[r].last for r in waiters}
+    steps = [s for r in waiters if (s := case.ranks[r].step) is not None]
+    odd = [
+        r for r in silent
+        if (case.ranks[r].last and "step" not in case.ranks[r].last.lower()[:12] and case.ranks[r].last not in last)
+        or (steps and case.ranks[r].step is not None and (case.ranks[r].step or 0) < min(steps))
+    ]  # fmt: skip
+    if len(odd) != 1:
+        return []
+    first = next(iter(waiters.values()))
+    op = next((str(f[2]) for f in first.values.get("frames") or [] if f[2] in COLLECTIVE_FUNCTIONS), "")
+    return [Wait("", None, canonical(op), sorted(waiters), odd, list(waiters.values())[:4], "log")]
 
 
 def _silent(case: Case, groups: list[GroupState]) -> list[Wait]:
