@@ -106,8 +106,9 @@ def _missing(missing: list[int], ranks: list[dict[str, Any]], world: int) -> lis
             "fleet-missing", FAIL, missing, world,
             Text("rank {ranks} never reported{where}", "rank {ranks} 未报告{where}",
                  ranks=blocks_of(missing), where=where),
-            Text("look at that node: did its task start, and can it reach MASTER_ADDR?",
-                 "检查该节点：任务是否启动，能否访问 MASTER_ADDR？"),
+            Text("look at that node: did its task start, and can it reach MASTER_ADDR? --timeout gives late ones "
+                 "more time",
+                 "检查该节点：任务是否启动，能否访问 MASTER_ADDR？启动较慢时用 --timeout 延长等待"),
         )
     ]  # fmt: skip
 

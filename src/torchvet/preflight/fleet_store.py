@@ -289,8 +289,8 @@ def _reach(at: Where, deadline: float) -> None:
             raise StoreError(
                 reason,
                 Text(
-                    "see rank 0's own report; check MASTER_ADDR and MASTER_PORT",
-                    "查看 rank 0 的报告；检查 MASTER_ADDR 与 MASTER_PORT",
+                    "see rank 0's own report; check MASTER_ADDR and MASTER_PORT; --this-node leaves the others out",
+                    "查看 rank 0 的报告；检查 MASTER_ADDR 与 MASTER_PORT；--this-node 只检查本节点",
                 ),
             )
         time.sleep(CONNECT_TRIES)
