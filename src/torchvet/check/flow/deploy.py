@@ -10,7 +10,7 @@ import os
 
 from ..source.traced import CLOSE, OPEN
 from ..source.walk import DEPLOYMENT, DOCKERFILES
-from .deploy_model import NEITHER, TRAINS, Container, File, Job
+from .deploy_model import Container, File, Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -261,14 +261,6 @@ class Deploy:
 
             self._parts["steps"] = Steps(self)
         return self._parts["steps"]  # type: ignore[return-value]
-
-    def relevant(self) -> list[Container]:
-        """Containers with a GPU or a training command."""
-        return [
-            c
-            for c in self.containers()
-            if (c.gpus is not None and c.purpose != NEITHER) or c.purpose == TRAINS or c.trains
-        ]
 
 
 def filled(node: Node, template: Template, values: Node | None) -> str:

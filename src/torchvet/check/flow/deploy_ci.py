@@ -11,7 +11,7 @@ from .deploy_compose import environment, word
 from .deploy_containers import of_engine, settle
 from .deploy_launch import engine
 from .deploy_model import Env, Job
-from .deploy_services import script_parts, scripted
+from .deploy_services import scripted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,6 +135,3 @@ def texts(file: File, document: Node) -> list[Job]:
         if len(out) > 200:
             break
     return out
-
-
-__all__ = ("of_pipeline", "script_parts")

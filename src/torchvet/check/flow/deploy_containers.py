@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ... import knowledge
-from .deploy_launch import ENGINE, IMAGE, LAUNCHER, MPI, OTHER, PYTHON, STEP
+from .deploy_launch import LAUNCHER, OTHER, PYTHON
 from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, UNSAID, Container, Env, Shm, amount, known
 
 TYPE_CHECKING = False
@@ -210,6 +210,3 @@ def named(text: str) -> str:
         if any(word in text for word in knowledge.deployment(table))
     ]
     return UNSAID if found[:2] == [TRAINS, NEITHER] else found[0] if found else ""
-
-
-__all__ = ("ENGINE", "IMAGE", "MPI", "STEP", "of_engine", "purpose", "settle", "sized")

@@ -10,8 +10,8 @@ import re
 
 from ... import knowledge
 from ..source.traced import name_of
-from .deploy_containers import program, script_of
-from .deploy_launch import ENGINE, IMAGE, LAUNCHER, MPI, PYTHON, STEP
+from .deploy_containers import program
+from .deploy_launch import ENGINE, IMAGE, LAUNCHER, MPI, STEP
 from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, Container, Env, Job, known
 
 TYPE_CHECKING = False
@@ -268,6 +268,3 @@ def nodes_at(job: Job, x: Launch) -> int:
     if x.value("nnodes", "num-machines") is None and x.head not in ("accelerate", "deepspeed"):
         return 1  # the default of torchrun
     return (containing[0].nodes if containing else job.nodes) or 0
-
-
-__all__ = ("PYTHON", "script_of")

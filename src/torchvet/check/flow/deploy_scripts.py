@@ -9,7 +9,7 @@ from ..source.shell_values import Values, script
 from ..source.traced import OPEN, Traced, name_of
 from .deploy_containers import named, of_engine
 from .deploy_launch import ENGINE, copied, launches
-from .deploy_model import Env, Job, count, known
+from .deploy_model import Env, Job, count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,6 +235,3 @@ def nodes_of(job: Job, launch: Launch) -> int | None:
     if hosts is not None and OPEN not in hosts.text:
         return len({h.partition(":")[0] for h in hosts.text.split(",") if h})
     return None
-
-
-__all__ = ("Image", "known", "number", "of_makefile", "of_script", "settled")

@@ -13,7 +13,7 @@ from ..source.yaml_tree import LIST, MAP, SCALAR, traced
 from .deploy_compose import environment, word
 from .deploy_containers import of_engine, settle, sized
 from .deploy_launch import engine, in_script, launches
-from .deploy_model import Container, Env, Job, Shm, amount, count, known
+from .deploy_model import Container, Env, Job, Shm, count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -329,6 +329,3 @@ def dev_container(file: File, document: Node) -> Job:
     settle(c)
     job.containers.append(c)
     return job
-
-
-__all__ = ("amount", "known", "of_document", "script_parts", "scripted")

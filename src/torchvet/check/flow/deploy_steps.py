@@ -5,17 +5,16 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..source.traced import OPEN
-from .deploy_launch import ENGINE, LAUNCHER, MPI, OTHER, PYTHON, STEP, workers_of
+from .deploy_launch import LAUNCHER, MPI, OTHER, PYTHON, STEP, workers_of
 from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, Job
 from .deploy_say import About
-from .deploy_scripts import DEFAULT, header, number
+from .deploy_scripts import header, number
 from .deploy_shm import grade, ranks, workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..source.traced import Traced
     from .deploy import Deploy
     from .deploy_launch import Launch
     from .deploy_model import File
@@ -244,11 +243,3 @@ def tasks_per_node(job: Job, step: Launch) -> int | None:
     if whole is not None and nodes and nodes_word is None:
         return -(-whole // nodes)
     return None
-
-
-def defaulted(text: Traced, file: File) -> bool:
-    """Does the value only stand in for one that is not given?"""
-    return bool(DEFAULT.search(file.text[max(0, text.offset(0) - 80) : text.offset(0)]))
-
-
-__all__ = ("ENGINE",)

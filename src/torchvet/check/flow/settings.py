@@ -490,8 +490,12 @@ class Settings:
         return False
 
 
+SETS_SHM = (".yaml", ".yml", ".sh", ".bash", ".sbatch", ".slurm", "Makefile", "devcontainer.json")
+"""Ends of the names of files that can say how much shared memory a container has."""
+
+
 def deployment_files(program: Program, path: str) -> list[str]:
-    """YAML files and shell scripts in those folders of the project that a Python file belongs to."""
+    """Files that can start containers, in those folders of the project that a Python file belongs to."""
     folder = path.rpartition("/")[0]
     top = program.project_root(folder)
     out = []
@@ -499,7 +503,7 @@ def deployment_files(program: Program, path: str) -> list[str]:
         at = "/".join(x for x in (folder if top is None else top, below) if x)
         if not below or below in program.entries(folder if top is None else top):
             program.consulted.add(at or ".")
-            out += [f"{at}/{n}" if at else n for n in program.entries(at) if n.endswith((".yaml", ".yml", ".sh"))]
+            out += [f"{at}/{n}" if at else n for n in program.entries(at) if n.endswith(SETS_SHM)]
     return sorted(out)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from .traced import CLOSE, OPEN, Traced, joined, unknown
+from .traced import Traced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -519,6 +519,3 @@ def matching(text: str, at: int) -> int:
                 return i + 1
         i += 1
     return -1
-
-
-__all__ = ("CLOSE", "OPEN", "Lexer", "Raw", "Word", "joined", "unknown")

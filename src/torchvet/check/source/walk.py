@@ -36,7 +36,7 @@ NAMED = {"devcontainer.json": DEPLOYMENT, ".devcontainer.json": DEPLOYMENT, ".gi
 """Kind of files that only their whole name tells."""
 DOCKERFILES = ("Dockerfile", "Containerfile")
 """Beginnings of names such as Dockerfile.gpu."""
-DEFINITIONS = ("taskdef", "task-def", "task_def", "jobdef", "job-def", "job_def", "ecs", "batch-")
+DEFINITIONS = ("taskdef", "task-def", "task_def", "jobdef", "job-def", "job_def", "batch-job")
 """Parts of the names of JSON files that define tasks or jobs of a service; other JSON files are data."""
 
 TOO_LARGE = {PYTHON: 2 << 20, NOTEBOOK: 64 << 20, NATIVE: 2 << 20, DEPLOYMENT: 1 << 20}
@@ -378,7 +378,7 @@ def kind_of(name: str) -> str | None:
 
 def _definition(name: str) -> bool:
     name = name.lower()
-    return any(part in name for part in DEFINITIONS)
+    return name.startswith("ecs") or any(part in name for part in DEFINITIONS)
 
 
 def _kind_by_first_line(path: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .traced import CLOSE, OPEN, Traced, name_of
+from .traced import CLOSE, OPEN, Traced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -305,7 +305,3 @@ def traced(node: Node, text: str) -> Traced:
             places.append(found)
         at = found + len(m[0])
     return Traced(value, starts, places)
-
-
-def is_unknown(text: str) -> bool:
-    return OPEN in text or "${" in text or name_of(text) != ""
