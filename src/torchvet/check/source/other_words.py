@@ -15,11 +15,20 @@ RUNTIMES = (
 """Names of what allocates on a GPU or launches on it, and of what binds a function to Python."""
 
 LAUNCHES = (
-    b"shm", b"--gpus", b"--nv", b"nvidia", b"gpu", b"torchrun", b"torch.distributed", b"accelerate launch",
+    b"shm", b"--gpus", b"--nv", b"nvidia", b"gpu", b"GPU", b"torchrun", b"torch.distributed", b"accelerate launch",
     b"deepspeed", b"srun", b"mpirun", b"horovodrun", b"ft_launcher", b"composer", b"NCCL_", b"CUDA_LAUNCH_BLOCKING",
     b"TORCH_DISTRIBUTED_DEBUG", b"MASTER_ADDR", b"PYTORCH_NO_CUDA", b"podman", b"nerdctl", b"TORCH_FR_", b"TORCH_NCCL_",
 )  # fmt: skip
 """What a file holds that starts a training or a container with a GPU."""
+
+SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".slrm", ".mk", "akefile")
+STARTS = (
+    b"docker", b"podman", b"nerdctl", b"apptainer", b"singularity", b"/dev/shm", b"torchrun", b"torch.distributed",
+    b"accelerate launch", b"deepspeed", b"srun", b"SBATCH", b"mpirun", b"mpiexec", b"horovodrun", b"ft_launcher",
+    b"composer", b"NCCL_", b"GLOO_", b"CUDA_LAUNCH_BLOCKING", b"TORCH_DISTRIBUTED_DEBUG", b"MASTER_ADDR",
+    b"PYTORCH_NO_CUDA", b"TORCH_FR_", b"TORCH_NCCL_",
+)  # fmt: skip
+"""What a script holds that rules can have something to say about: the word gpu alone is in many."""
 
 FORMS = (
     rb"^[\"']?(?:services|apiVersion|jobs|steps|searcher|entrypoint|\$schema|Resources)[\"']?\s*:|"
@@ -38,7 +47,7 @@ _forms: list[Pattern[bytes]] = []
 
 def admit(data: bytes, kind: str, path: str = "") -> bool:
     """Whether a file of `kind` (walk.NATIVE or walk.DEPLOYMENT) with these bytes can hold a subject of some rule."""
-    words = RUNTIMES if kind == NATIVE else LAUNCHES
+    words = RUNTIMES if kind == NATIVE else STARTS if path.endswith(SCRIPTS) else LAUNCHES
     if not any(word in data for word in words):
         return False
     if path.endswith(".tf"):
