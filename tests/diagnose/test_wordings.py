@@ -651,10 +651,214 @@ def healthy_restarted(job: Job):
     job.write("exit.json", '{"launcher": 0}')
 
 
+@case("host-stall", "rank-absent", ranks=(2,))
+def desync_report(job: Job):
+    job.steps(0, 30)
+    for r in (0, 1, 3):
+        job.watchdog(r, 41208)
+    job.err(
+        0,
+        "[rank0]:[E304 11:20:04.003140127 ProcessGroupNCCL.cpp:690] \n\t - [0] Timeout at collective: ALLREDUCE, #41208\n\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n\t   - [2] finished collective #41207, but didn't join collective #41208 (count from 1)\n\t - Snapshot of ranks' latest states:\n\t   #41207 finished ranks:\n\t     [2] finished ALLREDUCE\n\t   #41208 started ranks:\n\t     [0, 1, 3] started ALLREDUCE\n",
+    )
+    job.ended({0: -6, 1: -6, 2: -15, 3: -6}, 1)
+
+
+@case("shape-mismatch", "collective-mismatch", ranks=(3,))
+def detail_shapes(job: Job):
+    def side(r, shape, seq="SequenceNumber=12, "):
+        return f"Rank {r} is running collective: CollectiveFingerPrint({seq}OpType=ALLREDUCE, TensorShape=[{shape}], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cuda, layout=Strided (default), requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt)))"
+
+    job.steps(0, 11)
+    for r in range(4):
+        mine, other = (17, 32) if r == 3 else (32, 17)
+        job.raised(
+            r,
+            f"RuntimeError: Detected mismatch between collectives on ranks. {side(r, mine)}, but {side(0 if r == 3 else 3, other)}.Collectives differ in the following aspects: \t Tensor Tensor shapes: {mine}vs {other}",
+            MAIN,
+            STEP,
+        )
+    job.ended({0: 1, 1: 1, 2: 1, 3: -15}, 0)
+
+
+@case("native-crash", "shm-exhausted", ranks=(1,))
+def bus_error_without_words(job: Job):
+    job.steps(0, 30).closed(1, -7)
+
+
+@case("shm-exhausted", ranks=(1,))
+def bus_error_and_a_full_mount(job: Job):
+    job.steps(0, 30).closed(1, -7).write(
+        "df.txt",
+        "Filesystem      Size  Used Avail Use% Mounted on\noverlay         800G  120G  680G  15% /\nshm              64M   64M     0 100% /dev/shm\n",
+    )
+
+
+@case("host-oom", ranks=(0,), sub="cgroup")
+def pod_as_json(job: Job):
+    job.steps(0, 30)
+    job.out(0, "".join(f"step {s} loss 2.0 rss_gb {20 + s * 0.8:.1f}\n" for s in range(31, 60)))
+    job.write(
+        "pod.json",
+        """{"kind": "Pod", "metadata": {"name": "train-worker-0"}, "spec": {"nodeName": "gpu-3"}, "status": {"phase": "Failed",
+ "containerStatuses": [{"name": "trainer", "restartCount": 0, "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "startedAt": "2025-03-04T09:20:05Z"}}}]}}""",
+    )
+
+
+@case("device-stuck", ranks=(5,))
+def nvlink_on_the_second_node(job: Job):
+    job.steps(0, 9)
+    for r in range(8):
+        job.out(
+            r,
+            f"node-{'ab'[r // 4]}:41{r:02d}:99 [{r % 4}] NCCL INFO ncclCommInitRank comm 0x55d0 rank {r} nranks 8 cudaDev {r % 4} nvmlDev {r % 4} busId {['1b000', '43000', '52000', '9d000'][r % 4]} commId 0x1 - Init COMPLETE\n",
+        )
+    job.raised(
+        5,
+        "torch.distributed.DistBackendError: NCCL error in: /pytorch/NCCLUtils.cpp:77, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 'uncorrectable NVLink error detected during the execution'",
+        MAIN,
+    )
+    job.write(
+        "kernel_node-b.log",
+        "[Tue Mar  4 11:20:01 2025] NVRM: Xid (PCI:0000:43:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 6(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)\n",
+    )
+    job.write("kernel_node-a.log", "")
+
+
+nvlink_on_the_second_node.world, nvlink_on_the_second_node.nodes = 8, 2
+
+
+@case("host-oom", ranks=(6,), sub="host")
+def host_memory_on_the_second_node(job: Job):
+    job.steps(0, 9)
+    for r in (0, 1, 2, 3):
+        job.watchdog(r, 99)
+    job.ended({4: -15, 5: -15, 6: -9, 7: -15}, 6, name="launcher_node-b.log")
+    job.write("dmesg_node-b.txt", KERNEL_HOST.format(pid=4106))
+
+
+host_memory_on_the_second_node.world, host_memory_on_the_second_node.nodes = 8, 2
+
+
+@case("rank-absent", "uneven-inputs", ranks=(1,))
+def finished_early(job: Job):
+    job.steps(0, 90, [1]).out(1, "epoch 0 finished\ntraining finished\n").steps(0, 92, [0, 2, 3])
+    for r in (0, 2, 3):
+        job.watchdog(r, 92)
+    job.ended({0: -6, 2: -6, 3: -6}, 2)
+
+
+@case("fabric", ranks=(2,))
+def socket_broken(job: Job):
+    job.steps(0, 5).out(
+        2,
+        "node-a:4102:99 [2] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.7<43211> failed : Software caused connection abort\nnode-a:4102:99 [2] transport/net_ib.cc:94 NCCL WARN NET/IB : mlx5_1:1 Got async event : port error\n",
+    )
+    job.raised(
+        2,
+        "torch.distributed.DistBackendError: NCCL error in: /pytorch/NCCLUtils.cpp:77, remote process exited or there was a network error, NCCL version 2.21.5",
+        MAIN,
+    ).closed(2)
+
+
+@case("configuration", ranks=(1,), sub="library")
+def undefined_symbol(job: Job):
+    job.raised(
+        1,
+        "ImportError: /opt/conda/lib/python3.11/site-packages/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
+        MAIN,
+    ).closed(1)
+
+
+@case("configuration", ranks=(0, 1, 2, 3), sub="no GPU")
+def no_gpu(job: Job):
+    for r in range(4):
+        job.raised(r, "RuntimeError: No CUDA GPUs are available", MAIN)
+    job.ended(dict.fromkeys(range(4), 1), 0)
+
+
+@case("store-rendezvous", "configuration")
+def agents_never_met(job: Job):
+    merged(
+        job,
+        [
+            "Traceback (most recent call last):",
+            '  File "/opt/conda/lib/python3.11/site-packages/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py", line 636, in run',
+            "    raise RendezvousTimeoutError()",
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+        ],
+    )
+
+
+@case("scheduler-action", sub="time limit")
+def time_limit_without_sacct(job: Job):
+    merged(
+        job,
+        [f"2025-03-04 11:1{s % 10}:05 step {s} loss 2.0" for s in range(60)]
+        + ["slurmstepd: error: *** JOB 77 ON node-a CANCELLED AT 2025-03-04T11:20:05 DUE TO TIME LIMIT ***"],
+        "slurm-77.out",
+    )
+
+
+@case("scheduler-action", sub="preemption")
+def preempted_step(job: Job):
+    job.steps(0, 50)
+    merged(
+        job,
+        [
+            "[W304 11:20:04.003140127 TCPStore.cpp:138] x",
+            "slurmstepd: error: *** STEP 991.0 ON node-a CANCELLED AT 2025-03-04T11:20:05 DUE TO PREEMPTION ***",
+            "W0304 11:20:05.711000 902 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers",
+            "srun: error: node-a: task 0: Terminated",
+        ],
+        "slurm-991.out",
+    )
+
+
+@case("rank-absent", "configuration", ranks=(0,))
+def no_space(job: Job):
+    job.steps(0, 30).out(0, "saving checkpoint step30.pt\n").raised(
+        0, "OSError: [Errno 28] No space left on device: '/ckpt/step30.pt'", MAIN, STEP
+    ).closed(0)
+
+
+@case("fd-exhausted", ranks=(2,))
+def descriptors_in_a_thread(job: Job):
+    job.steps(0, 30).err(2, "Exception in thread Thread-5 (_pin_memory_loop):\n").raised(
+        2,
+        "OSError: [Errno 24] Too many open files",
+        ("/opt/conda/lib/python3.11/site-packages/torch/multiprocessing/reductions.py", 355, "rebuild_storage_fd"),
+        prefix=False,
+    )
+    job.raised(2, "RuntimeError: Pin memory thread exited unexpectedly", MAIN).closed(2)
+
+
+@case("native-crash", ranks=(0,))
+def segfault_of_a_worker(job: Job):
+    job.steps(0, 30).err(0, "ERROR: Unexpected segmentation fault encountered in worker.\n").raised(
+        0, "RuntimeError: DataLoader worker (pid 5512) is killed by signal: Segmentation fault. ", MAIN
+    ).closed(0)
+
+
+@case("rank-absent", ranks=(3,))
+def error_in_a_worker(job: Job):
+    job.steps(0, 30).raised(3, "KeyError: Caught KeyError in DataLoader worker process 2.\nOriginal Traceback (most recent call last):\n"
+                            '  File "/opt/conda/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 309, in _worker_loop\n    data = fetcher.fetch(index)\n'
+                            '  File "/workspace/proj/data.py", line 44, in __getitem__\n    return self.rows[i]\nKeyError: 91', MAIN).closed(3)  # fmt: skip
+
+
+@case("gpu-oom", ranks=(1,))
+def out_of_memory_then_a_hang(job: Job):
+    """The rank that ran out of memory stays in its handler; the others time out and abort."""
+    job.steps(0, 30).raised(1, oom(gpu=1), MAIN, STEP)
+    for r in (0, 2, 3):
+        job.watchdog(r, 31)
+    job.ended({0: -6, 1: 1, 2: -6, 3: -6}, 2)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_wording(name, tmp_path):
     make, causes, ranks, sub = CASES[name]
-    make(Job(tmp_path, getattr(make, "world", 4)))
+    make(Job(tmp_path, getattr(make, "world", 4), getattr(make, "nodes", 1)))
     found = diagnose([str(tmp_path)])
     said = [(h.cause, h.sub, h.ranks) for h in found.verdicts]
     assert not found.inventory.problems or "restart" in name, found.inventory.problems

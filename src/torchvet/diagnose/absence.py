@@ -97,8 +97,8 @@ def own_exception(case: Case, rank: int) -> Fact | None:
     found = None
     for fact in case.of("exception", rank=rank):
         v = fact.values
-        if v.get("victim") or v.get("ignored") or v.get("worker") or v.get("thread") or v.get("caught"):
-            continue
+        if v.get("victim") or v.get("ignored") or v.get("thread") or v.get("caught"):
+            continue  # an exception of a DataLoader worker is raised again in the main thread: it counts
         found = fact
     return found
 
