@@ -230,7 +230,8 @@ def _timeline(out: list[str], diagnosis: Diagnosis, style: Style) -> None:
     for event in found:
         who = style.say(words.ranks(event.ranks)) + " " if event.ranks else ""
         clock = f" [{event.clock}]" if event.clock else ""
-        rows.append(visible(f"{timeline.at(event.time):<18}{clock} {who}{style.say(event.what)}: {event.text}"))
+        row = f"{timeline.at(event.time):<18}{clock} {who}{style.say(event.what)}: {event.text}".rstrip(": ")
+        rows.append(_cut(visible(row), style.width - LABEL))
     if rows:
         if len(timeline.clocks(found)) > 1:
             rows.append(style.say(timeline.CLOCKS))
