@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..source.cpp import Unreadable
-from .native_words import CALLS, CREATE, DESTROY, USERS, Words, path_of
+from .native_words import CALLS, CREATE, DESTROY, KEEPERS, USERS, Words, path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Summaries:
     def use(self, call: Call, near: str, argument: int, depth: int = 0) -> str:
         """What a call does with an argument: "free", "keep" or "" (uses it). Unknown functions keep it."""
         if call.method and not call.name[0].isalpha():
+            return "keep"
+        if call.last in KEEPERS:
             return "keep"
         found = self.sources.functions(call.last, near, len(call.args))
         if not found or depth > DEEPEST:

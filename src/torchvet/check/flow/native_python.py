@@ -90,8 +90,9 @@ class Calls:
 
         attribute = target.partition(".")[2]
         frees = {n for n, f in DESTROY.items() if f == family}
+        other = re.compile(rf"(?<!\bself)\.{re.escape(attribute)}\b")
         return any(
-            f".{attribute}" in ast.unparse(a)
+            other.search(ast.unparse(a)) is not None
             for node in ast.walk(tree)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in frees
             for a in node.args

@@ -25,7 +25,8 @@ RELEASING = re.compile(
 )
 TORCH = ("torch::", "<torch/", "<ATen/", "<c10/", "TORCH_CHECK", "at::Tensor", "c10::")
 THROWS = re.compile(r"\bthrow\b|\b(?:TORCH_CHECK|AT_ERROR|AT_ASSERTM?|TORCH_INTERNAL_ASSERT|AT_CHECK)\b")
-DEFINED = re.compile(r"^[\w:<>*&, \t]+?[\s*&]([A-Za-z_]\w*)\s*\(", re.MULTILINE)
+DEFINED = re.compile(r"\b([A-Za-z_]\w*)\s*\((?:[^(){};]|\([^(){};]*\))*\)[^;(){}=,]{0,60}(?::[^;{}]{0,300})?\{")
+NAMED = re.compile(r"\b(?:class|struct)\s+(?:[A-Z_]+\s+)?([A-Za-z_]\w*)")
 SECONDS = 2.0
 """For one file: a source that needs more is left out."""
 DEEP = 4
@@ -76,7 +77,7 @@ class Sources:
         self._classes: dict[str, list[Class]] = {}
         self._read: set[int] = set()
         self._named: set[str] = set()
-        self._before_brackets: set[str] = set()
+        self._index: dict[str, list[Source]] = {}
         self._macros: dict[str, list[tuple[str, tuple[str, ...] | None, str]]] = {}
         self._throwing: dict[str, str] = {}
         self.given_up: list[tuple[str, str]] = []
@@ -110,22 +111,29 @@ class Sources:
         return self.of_unit[id(unit)]
 
     def _look_for(self, name: str) -> None:
-        """Read the sources that name something, before saying that there is none."""
-        if name not in self._named:
-            self._named.add(name)
-            for source in self.all:
-                if id(source) not in self._read and name in source.text:
-                    self.read(source)
+        """Read the sources that define something of this name, before saying that there is none."""
+        if name in self._named:
+            return
+        self._named.add(name)
+        for source in self._index.get(name, ()) if self._index else self._indexed().get(name, ()):
+            if id(source) not in self._read:
+                self.read(source)
+
+    def _indexed(self) -> dict[str, list[Source]]:
+        """The sources that are not read yet by the names of the functions and classes in them."""
+        self._index[""] = []
+        for source in self.all:
+            if id(source) not in self._read:
+                for word in {*DEFINED.findall(source.text), *NAMED.findall(source.text)}:
+                    self._index.setdefault(word, []).append(source)
+        return self._index
 
     def knows(self, name: str) -> bool:
-        """Whether some source has a function of this name, by the words that stand before a bracket anywhere."""
-        if not self._before_brackets:
-            for source in self.all:
-                if id(source) not in self._read:
-                    for word in DEFINED.findall(source.text):
-                        self._before_brackets.add(word)
-            self._before_brackets.add("")
-        return name in self._functions or name in self._before_brackets
+        """Whether some source may have a function of this name."""
+        if name in self._functions:
+            return True
+        self._look_for(name)
+        return name in self._functions
 
     # --------------------------------------------------------------------------------------------------- by name
     def functions(self, name: str, near: str, count: int = -1) -> list[Function]:

@@ -15,6 +15,7 @@ DESTROY: dict[str, str] = knowledge.native("destroy")
 RELEASES: dict[str, str] = knowledge.native("releases")
 EXITS: frozenset[str] = frozenset(knowledge.native("exits"))
 CALLS: tuple[str, ...] = tuple(knowledge.native("calls"))
+KEEPERS: frozenset[str] = frozenset(knowledge.native("keepers"))
 USERS: frozenset[str] = frozenset(knowledge.native("users"))
 
 CASTS = frozenset(

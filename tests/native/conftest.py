@@ -1,0 +1,1 @@
+"""Beside the tests stands what they share."""

@@ -1,0 +1,86 @@
+"""Native sources in strings of Python, and calls of the runtime from Python."""
+
+from __future__ import annotations
+
+from native_programs import loud
+
+from torchvet.check.source.embedded import mask
+
+SOURCE = '''import torch
+from torch.utils.cpp_extension import load_inline
+
+CPP = "torch::Tensor f(torch::Tensor x);"
+SRC = r"""
+torch::Tensor f(torch::Tensor x) {
+  float *p = nullptr;
+  cudaMalloc(&p, 4);
+  return x;
+}
+"""
+ext = load_inline(name="f", cpp_sources=CPP, cuda_sources=[SRC], functions=["f"])
+'''
+
+
+def test_lines_of_the_python_file(tmp_path):
+    assert loud(tmp_path, {"ext.py": SOURCE}) == [("ext.py", 8, "allocation-not-freed")]
+
+
+def test_a_mask_has_the_length_of_the_text():
+    masked = mask(SOURCE)
+    assert len(masked) == len(SOURCE)
+    assert [len(line) for line in masked.split("\n")] == [len(line) for line in SOURCE.split("\n")]
+    assert "import" not in masked and "cudaMalloc(&p, 4);" in masked
+
+
+def test_docstrings_and_plain_strings_are_no_sources():
+    assert mask('def f():\n    """cudaMalloc(&p, n); kernel<<<1, 1>>>()"""\n    load_inline\n') == ""
+    assert mask('x = load_inline("name", "no source")\n') == ""
+    assert mask("load_inline(r'''\n__global__ void k() {}\n") == ""  # a string that never ends
+
+
+def test_strings_with_escapes(tmp_path):
+    text = 'from torch.utils.cpp_extension import load_inline\nS = (\n    "#include <torch/extension.h>\\n"\n    "void f(int n) {\\n"\n    "  float *p; cudaMalloc(&p, n);\\n"\n    "}\\n"\n)\n'
+    found = loud(tmp_path, {"ext.py": text + "load_inline(name='f', cuda_sources=S)\n"})
+    assert found in ([], [("ext.py", 5, "allocation-not-freed")])
+
+
+def test_cuda_python_and_ctypes(tmp_path):
+    text = """import ctypes
+from cuda.bindings import runtime as cudart
+
+def leak(n):
+    err, ptr = cudart.cudaMalloc(n)
+    cudart.cudaMemset(ptr, 0, n)
+
+def freed(n):
+    err, ptr = cudart.cudaMalloc(n)
+    try:
+        cudart.cudaMemset(ptr, 0, n)
+    finally:
+        cudart.cudaFree(ptr)
+
+def handed(n):
+    err, ptr = cudart.cudaMalloc(n)
+    return ptr
+
+def by_ctypes(lib, n):
+    p = ctypes.c_void_p()
+    lib.cudaMalloc(ctypes.byref(p), n)
+    lib.cudaMemset(p, 0, n)
+
+class Stream:
+    def __init__(self):
+        err, self.stream = cudart.cudaStreamCreate()
+
+class Closed:
+    def __init__(self):
+        err, self.stream = cudart.cudaStreamCreate()
+
+    def __del__(self):
+        cudart.cudaStreamDestroy(self.stream)
+"""
+    assert loud(tmp_path, {"a.py": text}) == [
+        ("a.py", 5, "allocation-not-freed"),
+        ("a.py", 21, "allocation-not-freed"),
+        ("a.py", 26, "event-or-stream-leaked"),
+    ]
