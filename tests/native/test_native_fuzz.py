@@ -48,6 +48,11 @@ def test_a_unit_keeps_lengths_and_lines(text):
             statements(function)
 
 
+def test_lines_of_a_raw_string_that_never_ends():
+    text = 'R"x(\nint f();\n'
+    assert Unit("a.cu", text).code.count("\n") == 2
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutated())
 def test_a_check_ends_without_an_internal_error(tmp_path_factory, text):
@@ -61,6 +66,7 @@ def test_a_check_ends_without_an_internal_error(tmp_path_factory, text):
 
 
 HOSTILE = {
+    "unclosed raw string": 'void f() { float *p; cudaMalloc(&p, 4); s = R"x(\n' + "x\n" * 1000,
     "deep braces": "void f() " + "{" * 5000 + "cudaMalloc(&p, 4);" + "}" * 5000,
     "deep brackets": "void f() { float *p; cudaMalloc(&p, " + "(" * 5000 + "4" + ")" * 5000 + "); }",
     "deep namespaces": "namespace a {" * 1500 + "void f() { float *p; cudaMalloc(&p, 4); }" + "}" * 1500,

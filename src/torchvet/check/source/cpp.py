@@ -334,7 +334,9 @@ def _quiet(m: re.Match[str]) -> str:
     found = m[0]
     if found[0] == "/":
         return _blank(found)
-    return '"' + _blank(found[1:-1]) + '"' if len(found) > 1 else found
+    if len(found) < 2:
+        return found
+    return '"' + _blank(found[1:-1]) + ("\n" if found[-1] == "\n" else '"')  # a raw string that never ends
 
 
 def _blank(text: str) -> str:
