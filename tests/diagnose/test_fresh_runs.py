@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from torchvet.diagnose.engine import diagnose
 
 pytest.importorskip("torch")

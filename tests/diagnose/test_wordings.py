@@ -855,6 +855,59 @@ def out_of_memory_then_a_hang(job: Job):
     job.ended({0: -6, 1: 1, 2: -6, 3: -6}, 2)
 
 
+RAS = """NCCL version 2.26.2 compiled with CUDA 12.6
+CUDA runtime version 12060, driver version 12060
+
+Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      1          4            1          4        4
+
+Communicators... (0.00s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         1         4         4         4   RUNNING  MISMATCH
+
+Errors
+======
+
+Warnings
+========
+
+#0-0 (fa93daea854b060b) MISMATCH
+  Communicator ranks have different AllGather operation counts
+  3 ranks have launched up to operation 641
+  1 ranks have launched up to operation 640
+  Rank 2 -- GPU 2 managed by process 4102 on node 10.137.190.124
+"""
+
+
+@case("host-stall", "rank-absent", ranks=(2,))
+def ras_report(job: Job):
+    job.steps(0, 30).write("ras.txt", RAS)
+    job.ended({0: -15, 1: -15, 2: -15, 3: -15}, 0)
+
+
+@case("host-oom", ranks=(0,), sub="cgroup")
+def one_process_under_slurm(job: Job):
+    merged(
+        job,
+        [f"step {s} loss 2.1" for s in range(50)]
+        + [
+            "/var/spool/slurmd/job00191/slurm_script: line 28:  8156 Killed                  python3 main.py --epochs 400",
+            "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.",
+        ],
+        "error_191.err",
+    )
+
+
+one_process_under_slurm.world = 1
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_wording(name, tmp_path):
     make, causes, ranks, sub = CASES[name]

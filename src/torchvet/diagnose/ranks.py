@@ -51,6 +51,7 @@ def settle(case: Case) -> None:
     pids = _pids(case, bases)
     _by_process(case, pids, bases)
     _devices(case)
+    _alone(case)
     case.inventory.world = _world(case)
     _describe(case, pids)
     _lonely(case)
@@ -323,6 +324,29 @@ def _devices(case: Case) -> None:
         found = {r for (n, k), r in owners.items() if k == key and (not node or not n or _same_node(n, node))}
         if len(found) == 1:
             fact.rank = found.pop()
+
+
+def _alone(case: Case) -> None:
+    """One log, no mark of a rank, no sign of a launcher or a peer: a job of one process, which is rank 0."""
+    outputs = [f for f in case.of("output") if f.values.get("steps") or f.values.get("lines")]
+    if len({f.source for f in outputs}) != 1 or any(f.rank is not None for f in case.facts) or _several(case):
+        return
+    for fact in case.facts:
+        if fact.source == outputs[0].source and fact.kind not in ("scheduler", "oom-kill"):
+            fact.rank = 0
+    case.inventory.world = 1
+
+
+def _several(case: Case) -> bool:
+    if case.of(
+        "watchdog", "lost", "closing", "launched", "rendezvous", "absent", "mismatch", "nccl-init", "progress", "ddp"
+    ):
+        return True
+    if any(f.values.get("by") in ("block", "launcher", "spawn") for f in case.of("exit")):
+        return True
+    return any(
+        "torch/distributed" in str(frame[0]) for f in case.of("exception") for frame in f.values.get("frames") or []
+    )
 
 
 def _world(case: Case) -> int | None:

@@ -212,6 +212,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("launched", b"started rank", rb"started rank (?P<rank>\d+) of (?P<world>\d+), pid (?P<pid>\d+)"),
     P("exit", b"terminated with signal", rb"(?i)process (?P<local>\d+) terminated with signal (?P<signal>SIG\w+)", by="spawn"),
     P("exit", b"terminated with exit code", rb"(?i)process (?P<local>\d+) terminated with exit code (?P<code>\d+)", by="spawn"),
+    P("exit", b": line ", rb": line \d+:\s+(?P<pid>\d+) (?P<what>Killed|Segmentation fault|Bus error|Aborted|Terminated|Illegal instruction)\b", by="shell"),
     P("exit", b"exits with return code", rb"Process (?P<pid>\d+) exits with return code = (?P<code>-?\d+)", by="launcher"),
     # Slurm
     P("oom-kill", b"oom", rb"Detected (?P<count>\d+) oom[-_ ]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<step>[\w.+]+)", by="slurm", constraint="CONSTRAINT_MEMCG"),

@@ -20,8 +20,9 @@ class Speaker:
 
 # torch prints [rankN]: before its own lines and uncaught tracebacks; torchrun --tee prints [<role><local rank>]:
 _RANK = re.compile(rb"\[rank(\d{1,6})\]:?\s?")
-_ROLE = re.compile(rb"\[(?!rank)([A-Za-z_]+)(\d{1,4})\]:")
+_ROLE = re.compile(rb"\[(?!rank)([A-Za-z_]+)(\d{1,4})(?:\|\d+)?\]:")
 _MOSAIC = re.compile(rb"\[(\d{1,6})\]:(?: (?=.)|(?=\S))")
+_PID = re.compile(rb"\[\d{1,8}\] (?=\[rank)")
 _MPI = re.compile(rb"\[\d+,(\d{1,6})\](?:<(?:stdout|stderr)>)?: ?")
 _TASK = re.compile(rb"\s{0,5}(\d{1,6}): ")
 _RAY = re.compile(rb"\((?:[\w.:/<>\- ]+?)?pid=(\d+)(?:, ip=([\w.:]+))?\)(?: \[repeated \d+x[^\]]*\])? ?")
@@ -56,6 +57,8 @@ def speaker_of(line: bytes, tasks: bool = False) -> tuple[Speaker | None, bytes,
             elif found := _MPI.match(line) or _MOSAIC.match(line):
                 speaker = speaker or Speaker()
                 speaker.rank = int(found.group(1))
+            elif found := _PID.match(line):
+                pass  # a number that some launcher puts before torch's own mark
             elif found := _POD.match(line):
                 if b"-" not in found.group(1) and not found.group(2):
                     break
