@@ -52,10 +52,12 @@ class Loaders:
     def workers(self) -> int | None:
         if not self._workers:
             settings = self.settings()
-            found = set()
-            for loader in settings.loaders() if settings is not None else ():
-                found.add(settings.demand.one(loader.workers()) if settings is not None else None)
-            self._workers.append(found.pop() if len(found) == 1 else None)
+            found = [
+                number
+                for loader in (settings.loaders() if settings is not None else ())
+                if settings is not None and (number := settings.demand.one(loader.workers()))
+            ]
+            self._workers.append(max(found) if found else None)
         return self._workers[0]
 
     def demand(self, path: str) -> tuple[int, Loader | None]:
@@ -230,7 +232,7 @@ class Deploy:
 
     # ------------------------------------------------------------------------------------------------------- code
     def workers(self) -> int | None:
-        """The number of workers of every training loader, when it is one number."""
+        """The number of workers of the loader that has most of them, among those where it is known."""
         return self.loaders.workers() if self.loaders is not None else None
 
     def demand(self, path: str) -> tuple[int, Loader | None]:

@@ -126,7 +126,7 @@ class Compose:
         c.locked = (
             c.privileged
             or bool(caps & set(LOCKING))
-            or any(node.get("ulimits", "memlock") for _, node in layers + around)
+            or any(unlimited(node.get("ulimits", "memlock")) for _, node in layers + around)
         )
         settle(c)
         return c
@@ -209,6 +209,11 @@ class Compose:
                     c.cpus = (float(cpus.text), f.pos(cpus.start, cpus.end))
                 except ValueError:
                     c.cpus = None
+
+
+def unlimited(node: Node | None) -> bool:
+    """`memlock: -1` or `memlock: {soft: -1, hard: -1}`."""
+    return node is not None and "-1" in (node.text, node.string("soft"), node.string("hard"))
 
 
 def first(layers: list[Layer], name: str) -> Layer | None:

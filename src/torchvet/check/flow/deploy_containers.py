@@ -63,7 +63,7 @@ def of_engine(file: File, launch: Launch, platform: str = "") -> Container:
         elif name == "cpus":
             c.cpus = (number, pos) if (number := decimal(text)) else None
         elif name == "ulimit":
-            c.locked = c.locked or text.startswith("memlock")
+            c.locked = c.locked or (text.startswith("memlock") and ("-1" in text or "unlimited" in text))
         elif name == "cap-add":
             c.locked = c.locked or text.upper() in LOCKING
         elif name == "privileged" and text in ("", "true"):
@@ -127,6 +127,8 @@ def mounted(c: Container, option: str, text: str, pos: int) -> None:
         size, memory = "", False
     target = target.rstrip("/") or "/"
     c.mounts.append(target)
+    if target.startswith(RDMA):
+        c.rdma = c.rdma or pos
     if target in ("/dev/shm", "/run/shm", "/dev"):
         limit = amount(size) if size else None
         c.shm = Shm("volume" if memory else "host", pos, limit or 0, size)

@@ -152,11 +152,13 @@ class Manifest:
             self.shared(c, pod, item, mounts, volumes, claims, [m for i, m in mounted if i is not item])
             self.operator(c, around)
             below = [*around[1:], pod]
-            if c.gpus is None and any(n.get("Launcher") is m for n, m in zip(around, below)):
-                c.trains = False
-                c.launches = []  # mpirun starts the ranks in the other pods
+            starts = c.gpus is None and any(n.get("Launcher") is m for n, m in zip(around, below))
             c.mounts = [path for path, _, _ in mounts]
             settle(c)
+            if starts:  # mpirun starts the ranks in the other pods
+                c.trains, c.purpose = False, "neither"
+            if any(path.startswith("/dev/infiniband") for path, _, _ in mounts):
+                c.rdma = c.rdma or pos
             if self.kind in knowledge.deployment("serving_kinds") and c.purpose != "trains":
                 c.purpose = "serves"
             yield c

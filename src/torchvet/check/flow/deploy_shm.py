@@ -71,7 +71,10 @@ def grade(c: Container) -> str:
         return "note"
     programs = [x for launch in c.launches for x in launch.all() if not x.inner]
     shells = knowledge.deployment("shells")
-    plain = all(x.kind == OTHER and x.head not in shells and is_known(x.head) for x in programs)
+    plain = all(
+        x.kind == OTHER and x.head not in shells and is_known(x.head) and not x.head.endswith((".sh", ".py"))
+        for x in programs
+    )
     return "note" if programs and plain and not workers(c) else "warning"
 
 

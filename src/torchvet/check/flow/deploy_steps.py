@@ -199,7 +199,8 @@ class Steps:
                         out.append(Mounted(c.file, c.file.pos(x.at, x.at + 1), False))
         for path in self.deploy.paths():
             name = path.rpartition("/")[2]
-            if not path.endswith((".sh", ".bash")) or name not in starts or privileged:
+            entry = name.startswith(("entrypoint", "docker-entrypoint", "docker_entrypoint"))
+            if not path.endswith((".sh", ".bash")) or privileged or not (entry or name in starts):
                 continue
             file = self.deploy.file(path)
             if "/dev/shm" in file.text and "mount" in file.text:
