@@ -244,12 +244,14 @@ def test_clean_is_silent(what, tmp_path):
     assert loud(tmp_path, {"a.cu": CLEAN[what]}) == []
 
 
-def test_a_comment_suppresses(tmp_path):
-    text = "void f(int n) {\n    float *p;\n    cudaMalloc(&p, n);  // torchvet: ignore[allocation-not-freed] freed by the driver\n}\n"
-    assert loud(tmp_path, {"a.cu": text}) == []
-    assert loud(tmp_path / "b", {"a.cu": text.replace("// torchvet", "// torch")}) == [
-        ("a.cu", 3, "allocation-not-freed")
-    ]
+@pytest.mark.parametrize("name", ["a.cu", "a.cuh", "a.cpp", "a.hip", "a.h"])
+def test_a_comment_suppresses(name, tmp_path):
+    comment = "// torchvet: ignore[allocation-not-freed] freed by the driver"
+    text = f"void f(int n) {{\n    float *p;\n    cudaMalloc(&p, n);  {comment}\n}}\n"
+    above = f"void f(int n) {{\n    float *p;\n    {comment}\n    cudaMalloc(&p, n);\n}}\n"
+    assert loud(tmp_path / "a", {name: text}) == []
+    assert loud(tmp_path / "b", {name: above}) == []
+    assert loud(tmp_path / "c", {name: text.replace("// torchvet", "// torch")}) == [(name, 3, "allocation-not-freed")]
 
 
 def test_three_files_are_read_together(tmp_path):

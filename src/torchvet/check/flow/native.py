@@ -9,6 +9,7 @@ the runtime from Python.
 from __future__ import annotations
 
 import re
+from time import perf_counter
 
 from torchvet.findings import ERROR, WARNING
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from ..program.program import Program
     from ..source.cpp import Class
 
+SECONDS = 10.0
+"""For all functions of one file; those after it are left out."""
 MOST = 4000
 """Functions that are looked at."""
 
@@ -56,7 +59,9 @@ class Native:
         self.sources = Sources(program, masks(program))
         self._paths: dict[tuple[int, int], Paths] = {}
         self._faults: list[Fault] | None = None
+        self._spent: dict[str, float] = {}
         self.interesting = self._interesting()
+        program.given_up += self.sources.given_up
 
     def _interesting(self) -> list[Function]:
         """Functions that create, release or launch, also through macros and functions that hand out their creation."""
@@ -94,7 +99,12 @@ class Native:
     def paths(self, function: Function, cls: Class | None) -> Paths:
         key = (id(function), id(cls))
         if key not in self._paths:
-            self._paths[key] = Paths(self.sources, function, cls)
+            path = function.unit.path
+            over = self._spent.get(path, 0.0) > SECONDS
+            begun = perf_counter()
+            self._paths[key] = made = Paths(self.sources, function, cls, 0, [] if over else None)
+            self._spent[path] = self._spent.get(path, 0.0) + perf_counter() - begun
+            made.trouble = made.trouble or over
             if self._paths[key].trouble:
                 self.program.given_up.append((function.unit.path, function.name))
         return self._paths[key]

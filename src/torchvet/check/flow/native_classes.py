@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .native_held import both_memory
 from .native_sources import RELEASING, nearest
 
 TYPE_CHECKING = False
@@ -64,6 +65,7 @@ class Classes:
                         continue
                     reported.add(held.name)
                     yield self.native.fault(_rule(held), p.function, held.offset, "member", held, cls=cls.name)
+        yield from self.mismatched(cls, paths, closure)
         for p in paths:
             yield from self.overwritten(cls, p, methods, freed, reported)
             if p.function.name == cls.name:
@@ -196,6 +198,27 @@ class Classes:
                     "leak-on-path", p.function, leak.offset, "constructor", leak.held, severity="warning",
                     cls=cls.name, exit=leak.name or "throw",
                 )  # fmt: skip
+
+    def mismatched(self, cls: Class, paths: list[Paths], closure: list[Function]) -> Iterator[Fault]:
+        """A member of one allocator that the destructor gives to another's function."""
+        created: dict[str, list[Held]] = {}
+        for p in paths:
+            for held in p.created:
+                if held.member and not held.via:
+                    created.setdefault(held.name, []).append(held)
+        for name, made in created.items():
+            releases = [
+                (f, family, at) for f in closure for family, at in self.native.paths(f, cls).released.get(name, ())
+            ]
+            families = {family for _, family, _ in releases}
+            if not families or families & {h.family for h in made}:
+                continue
+            if all(both_memory(h.family, family) for h in made for family in families):
+                f, _, at = releases[0]
+                by = re.match(r"[\w:]+", f.unit.code[at:])
+                yield self.native.fault(
+                    "free-mismatch", f, at, "mismatch", made[0], by=by[0].rpartition("::")[2] if by else "delete"
+                )
 
     # ---------------------------------------------------------------------------------------------------- copies
     def copied(self, cls: Class, destructor: Function, methods: list[Function], freed: set[str]) -> Iterator[Fault]:
