@@ -26,6 +26,7 @@ ARGUMENTS = (
              group="record", negatable=True),
     Argument("graphs", FLAG, Text("lines whose autograd graphs pile up (on)", "计算图不断堆积的代码行（默认开）"),
              group="record", negatable=True),
+    Argument("output", FLAG, Text("what the job prints (on)", "作业的输出（默认开）"), group="record", negatable=True),
     Argument("host", FLAG, Text("memory, files, workers (on)", "内存、文件、工作进程（默认开）"),
              group="record", negatable=True),
     Argument("cuda-history", FLAG, Text("history of CUDA memory, a snapshot when it runs out",
@@ -85,7 +86,7 @@ def run(argv: Sequence[str]) -> int:
 def settings_of(given: dict[str, Any]) -> dict[str, Any]:
     """The switches as the recorder takes them. UserError for a value that is none."""
     out: dict[str, Any] = {}
-    for name in ("recorder", "stacks", "graphs", "host"):
+    for name in ("recorder", "stacks", "graphs", "host", "output"):
         out[name] = bool(given.get(name, True))
     out["cuda_history"] = bool(given.get("cuda-history"))
     for name in ("stall", "interval"):
@@ -112,7 +113,7 @@ def settings_of(given: dict[str, Any]) -> dict[str, Any]:
 def kept(settings: dict[str, Any], spoken: str) -> str:
     names = {
         "recorder": Text("flight recorder", "飞行记录器"), "stacks": Text("stacks", "堆栈"),
-        "graphs": Text("live graphs", "存活计算图"), "host": Text("memory", "内存"),
+        "graphs": Text("live graphs", "存活计算图"), "host": Text("memory", "内存"), "output": Text("output", "输出"),
     }  # fmt: skip
     return ("、" if spoken == "zh" else ", ").join(t.render(spoken) for k, t in names.items() if settings[k])
 

@@ -3,6 +3,9 @@
     DIR/run.json                     what was started (command, host, time, launch)
     DIR/attempt_0/                   one per start of the job; restarts of the launcher count on
         wrapper_<host>_<pid>.jsonl   events seen from outside: starts, signals, states of processes, memory of the node
+        output_<host>_<pid>.log      what the command wrote to its standard output, and with
+        errors_<host>_<pid>.log      the other stream, unless both lead to one place
+        launcher_<host>_<pid>.json   how torchrun's workers ended, by its own words
         dump-request                 somebody stalls: every rank writes its dumps
         rank_3/
             about.json               rank, world, node, pid, versions, environment, clocks

@@ -1,8 +1,8 @@
 """`torchvet run -- COMMAND`: starts the command with the recorder's hook, looks from outside, and passes everything on.
 
-The command keeps its standard streams, its place in the terminal and its exit code. What only somebody outside can see
-is written to wrapper_<host>_<pid>.jsonl: processes that stop, vanish or are killed, memory of the node and of its
-container, the kernel log.
+The command keeps its standard input, its place in the terminal and its exit code; its output is passed on and kept.
+What only somebody outside can see is written to wrapper_<host>_<pid>.jsonl: processes that stop, vanish or are killed,
+memory of the node and of its container, the kernel log.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torchvet.findings import Text, UserError
 
 from . import host_series
 from .folder import Lines, begin, last_line, number, read_json, write_whole
+from .output import Output, streams_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,8 +81,9 @@ class Run:
     def run(self) -> int:
         """Run the command to its end and give its exit code (negative: the signal that ended it)."""
         self.prepare()
+        output = self.keep_output()
         try:
-            child = subprocess.Popen(self.command, env=self.environment())
+            child = subprocess.Popen(self.command, env=self.environment(), **streams_of(output))
         except OSError as e:
             raise UserError(
                 Text("{command} cannot be started: {why}", "无法启动 {command}：{why}", command=self.command[0],
@@ -90,6 +92,11 @@ class Run:
             ) from None  # fmt: skip
         self.child = child
         restored = self.pass_signals(child)
+        if output is not None:
+            output.start()
+            if hasattr(signal, "SIGWINCH"):
+                resized = output.resized
+                restored.append((signal.SIGWINCH, signal.signal(signal.SIGWINCH, lambda *_: resized())))
         try:
             code = None
             while code is None:
@@ -100,8 +107,18 @@ class Run:
         finally:
             for number_, handler in restored:
                 signal.signal(number_, handler)
+        if output is not None:
+            self.fenced(output.end)
         self.fenced(lambda: self.finish(code))
         return code
+
+    def keep_output(self) -> Output | None:
+        if not self.settings.get("output", True):
+            return None
+        try:
+            return Output(self.folder, f"{self.host}_{os.getpid()}")
+        except OSError:  # a full disk: the command gets the streams themselves
+            return None
 
     def pass_signals(self, child: subprocess.Popen[bytes]) -> list[tuple[int, Any]]:
         """Signals to this process go on to the command; Ctrl-C reaches it by the terminal anyway."""
@@ -150,8 +167,8 @@ class Run:
             state = host_series.state(pid)
             if state in ("", "Z", "X"):
                 self.gone.add(folder)
-                beat = last_line(os.path.join(folder, "beats.jsonl")) or {}
-                self.event("vanished", rank=rank, pid=pid, step=beat.get("step"), last_beat=beat.get("t"))
+                last = last_line(os.path.join(folder, "beats.jsonl")) or {}
+                self.event("vanished", rank=rank, pid=pid, step=last.get("step"), last_beat=last.get("t"))
                 continue
             beat = last_line(os.path.join(folder, "beats.jsonl"))
             silent = now - beat["t"] if beat else 0.0

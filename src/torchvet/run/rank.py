@@ -303,7 +303,7 @@ class Watch:
             leave_now(status)
 
         sys.exit = exit
-        os._exit = _exit  # type: ignore[assignment]
+        os._exit = _exit
         atexit.register(lambda: self.fenced(lambda: self.say_end({"how": "end"})))
 
     def excepted(self, kind: Any, value: Any, trace: Any) -> None:

@@ -59,7 +59,7 @@ def main():
         if FAULT == "growth":
             ballast.append(bytearray(os.urandom(1 << 16) * 32))
         time.sleep(float(os.environ.get("PACE", "0.02")))
-    print("finished", rank, flush=True)
+    os.write(1, f"finished {rank}\n".encode())
     dist.destroy_process_group()
 
 
