@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PYTHON = frozenset(("ipynb", "py", "pyi", "pyw"))
-_C_LIKE = frozenset(("json", "jsonc", "c", "cc", "cl", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx"))
+_C_LIKE = frozenset(("json", "jsonc", "c", "cc", "cl", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx"))
 
 
 class Comment:
