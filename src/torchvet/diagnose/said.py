@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from .model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Link
+from .model import CONFIRMED, POSSIBLE, PROBABLE, STRONG, WEAK, Link
 from .ranks import listed
 
 TYPE_CHECKING = False
@@ -66,7 +66,7 @@ def waiting(wait: Wait) -> Link:
         source=SAID.get(wait.by, SAID["log"]), who=who(wait.waiters), call=call(wait.op, wait.seq, wait.group),
         absent=who(wait.absent), other=other,
     )  # fmt: skip
-    return Link(wait.facts[0] if wait.facts else None, text, MEDIUM if wait.by == "log" else STRONG)
+    return Link(wait.facts[0] if wait.facts else None, text, STRONG)
 
 
 def and_waiters(said: Text, wait: Wait) -> Text:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import base64
 import re
 from array import array
+from functools import lru_cache
 
 from ..calls import MERGED, SIZES, canonical
 from ..members import ranges
@@ -43,7 +44,7 @@ class Group:
     def __init__(self, name: str, description: str) -> None:
         self.name = name
         self.description = description
-        self.members: list[int] = []
+        self.members: tuple[int, ...] = ()
         self.status: tuple[int | None, int | None, int | None] | None = None
         self.calls: dict[int, int] = {}  # number of the call -> row
         self.first: int | None = None
@@ -183,8 +184,9 @@ def _group_facts(
         completed = enqueued
     if enqueued is not None and completed is not None and completed > enqueued:
         completed = enqueued
+    members = ranges(group.members)
     values: dict[str, Any] = {
-        "group": group.name, "description": group.description, "members": ranges(group.members), "world": world,
+        "group": group.name, "description": group.description, "members": members, "world": world,
         "first": group.first, "enqueued": enqueued, "completed": completed, "started": started, "version": version,
         "backend": backend, "by": "recorder", "outstanding": len(group.open), "p2p": group.p2p, "cut": cut,
     }  # fmt: skip
@@ -207,7 +209,7 @@ def _group_facts(
             line=(call["record"] or 0) + 1,
             rank=rank,
             values={
-                "group": group.name, "description": group.description, "members": ranges(group.members),
+                "group": group.name, "description": group.description, "members": members,
                 "seq": call["seq"], "op": call["op"], "sizes": row[1], "dtypes": row[2], "state": call["state"],
                 "p2p": call["p2p"], "peer": peer, "frames": row[3], "created": call["created"],
                 "record": call["record"], "timeout_ms": call["timeout_ms"],
@@ -273,8 +275,8 @@ def _counter(value: Any) -> int | None:
     return max(number, 0)
 
 
-def _config(value: Any) -> dict[str, tuple[str, list[int]]]:
-    out: dict[str, tuple[str, list[int]]] = {}
+def _config(value: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
+    out: dict[str, tuple[str, tuple[int, ...]]] = {}
     if isinstance(value, dict):
         for key, row in list(value.items())[:10_000]:
             if isinstance(row, dict):
@@ -283,37 +285,39 @@ def _config(value: Any) -> dict[str, tuple[str, list[int]]]:
     return out
 
 
-def _members(value: Any) -> list[int]:
+def _members(value: Any) -> tuple[int, ...]:
     """A text "[0, 1, 2]", or a list."""
     if isinstance(value, str) and len(value) < 20 * MAX_MEMBERS:
-        return [int(n) for n in re.findall(r"\d+", value)]
+        return _listed(value)
     if isinstance(value, list):
-        return [n for n in value[:MAX_MEMBERS] if isinstance(n, int)]
-    return []
+        return tuple(n for n in value[:MAX_MEMBERS] if isinstance(n, int))
+    return ()
 
 
-def _world(groups: dict[str, Group], config: dict[str, tuple[str, list[int]]]) -> int | None:
+@lru_cache(64)
+def _listed(text: str) -> tuple[int, ...]:
+    """The group of all ranks is in every dump: read once, ten thousand dumps of ten thousand ranks stay linear."""
+    return tuple(map(int, re.findall(r"\d{1,9}", text)))
+
+
+def _world(groups: dict[str, Group], config: dict[str, tuple[str, tuple[int, ...]]]) -> int | None:
     """Size of the job: the group of all ranks. gloo writes its members under an empty name, or not at all."""
     for _, (description, members) in config.items():
         if members and (description == "default_pg" or not description) and members[0] == 0:
             return max(members) + 1
-    for group in groups.values():
-        if group.members and group.name == "0":
-            return max(group.members) + 1
     return None
 
 
-def _rank(source: str, groups: dict[str, Group], config: dict[str, tuple[str, list[int]]]) -> int | None:
+def _rank(source: str, groups: dict[str, Group], config: dict[str, tuple[str, tuple[int, ...]]]) -> int | None:
     """By the name of the file, unless the groups say that this rank is none of theirs; else by the groups."""
     from .recorder import rank_of_name
 
     named = rank_of_name(source)
-    own: set[int] | None = None
-    for members in [m for _, m in config.values() if m]:
-        own = set(members) if own is None else own & set(members)
-    if named is not None and (not own or named in own):
+    known = sorted((m for _, m in config.values() if m), key=len)
+    if not known or (named is not None and all(named in m for m in known)):
         return named
-    return next(iter(own)) if own and len(own) == 1 else None
+    own = set(known[0]).intersection(*known[1:])
+    return next(iter(own)) if len(own) == 1 else None if own else named
 
 
 def _flat(value: Any) -> str:
