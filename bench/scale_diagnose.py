@@ -49,7 +49,8 @@ def template(steps: int, behind: str | None, world: int) -> bytes:
         entries.append({
             "record_id": FIRST + record, "pg_id": list(NAME).index(kind),
             "process_group": (NAME[kind], f"{kind}_parallel"), "thread_name": "python",
-            "thread_id": "139679775128448", "collective_seq_id": counts[kind], "p2p_seq_id": 0, "op_id": counts[kind], "profiling_name": "nccl:all_reduce" if kind != "data" else "nccl:_reduce_scatter_base",
+            "thread_id": "139679775128448", "collective_seq_id": counts[kind], "p2p_seq_id": 0, "op_id": counts[kind],
+            "profiling_name": "nccl:all_reduce" if kind != "data" else "nccl:_reduce_scatter_base",
             "time_created_ns": 1_795_956_952_000_000_000 + record * 1_000_003, "input_sizes": [[4096, 1, 5120]],
             "input_dtypes": ["BFloat16"], "output_sizes": [[4096, 1, 5120]], "output_dtypes": ["BFloat16"],
             "state": "scheduled" if waits else "completed", "time_discovered_started_ns": None,
