@@ -62,7 +62,7 @@ def test_a_file_that_ends_the_process_costs_no_other(tmp_path, monkeypatch):
 def test_a_system_without_processes(tmp_path, monkeypatch):
     for n in range(4):
         (tmp_path / f"rank_{n}.log").write_text("step 1\n")
-    monkeypatch.setattr(reading, "_start", lambda: None)
+    monkeypatch.setattr(reading, "_start", lambda *_: None)
     monkeypatch.setattr(reading, "FEW_FILES", 0)
     _, inventory = reading.read([str(tmp_path)], jobs=2)
     assert len(inventory.files) == 4
