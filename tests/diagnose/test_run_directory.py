@@ -132,3 +132,15 @@ def test_the_example_names_the_line(torchvet):
 def test_the_example_fits_a_screen(torchvet):
     r = torchvet("diagnose", INCIDENT, "--code", ROOT / "examples" / "hang")
     assert r.out.count("\n") <= 30 and "evaluation.py:13   dist.all_reduce(error)" in r.out
+
+
+def test_the_guide_shows_what_is_printed(torchvet):
+    """The places and the rule of the screen in docs/diagnose.md; the sentences of a verdict may change."""
+    guide = (ROOT / "docs" / "diagnose.md").read_text("utf-8")
+    printed = torchvet("diagnose", INCIDENT, "--code", ROOT / "examples" / "hang").out.split("\n")
+    block = [line[4:] for line in guide.split("\n") if line.startswith("    ")]
+    shown = block[block.index(next(x for x in block if x.startswith("Line "))) :]
+    assert (
+        shown[: shown.index(next(x for x in shown if x.startswith("For ")))]
+        == printed[printed.index(shown[0]) : printed.index(next(x for x in printed if x.startswith("For ")))]
+    )

@@ -192,6 +192,8 @@ def commands(diagnosis: Diagnosis, style: Style) -> list[str]:
         place = style.places.get(verdict.site) if verdict.site is not None else None
         if place is not None and place.full and place.full.endswith(".py"):
             out.append(f"torchvet check {quoted(place.full)}")
+        elif candidates := style.candidates.get((verdict.cause, verdict.sub)):
+            out.append(f"torchvet explain {candidates[0].name}")
         else:
             out.append(f"torchvet explain {verdict.cause}")
         if verdict.site is not None and place is None and not style.code and style.paths:
