@@ -68,6 +68,20 @@ def by_ctypes(lib, n):
     lib.cudaMalloc(ctypes.byref(p), n)
     lib.cudaMemset(p, 0, n)
 
+def through_a_check(n, src):
+    p = check_cuda(cudart.cudaMalloc(n))
+    check_cuda(cudart.cudaMemcpy(p, src, n, 1))
+
+def given_away(n):
+    p = check_cuda(cudart.cudaMalloc(n))
+    run(p)
+
+class Finalized:
+    def __init__(self, lib):
+        self.p = ctypes.c_void_p()
+        lib.cudaMalloc(ctypes.byref(self.p), 4)
+        weakref.finalize(self, self._free, self.p)
+
 class Stream:
     def __init__(self):
         err, self.stream = cudart.cudaStreamCreate()
@@ -82,5 +96,6 @@ class Closed:
     assert loud(tmp_path, {"a.py": text}) == [
         ("a.py", 5, "allocation-not-freed"),
         ("a.py", 21, "allocation-not-freed"),
-        ("a.py", 26, "event-or-stream-leaked"),
+        ("a.py", 25, "allocation-not-freed"),
+        ("a.py", 40, "event-or-stream-leaked"),
     ]

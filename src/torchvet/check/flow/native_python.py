@@ -22,6 +22,13 @@ CREATING = re.compile(
     r"\.\s*(?:" + "|".join(sorted(n for n, row in CREATE.items() if row[1] != "host" and "::" not in n)) + r")\s*\("
 )
 NAMES = tuple(n for n, row in CREATE.items() if row[1] != "host" and "::" not in n)
+HARMLESS = re.compile(
+    r"(?:cuda|cublas|cudnn|nccl|hip|cu)[A-Z]|(?:print|byref|len|int|float|c_void_p|cast|check\w*|ok|isinstance|hex|memset)$",
+    re.IGNORECASE,
+)
+"""Functions that use a pointer and keep nothing."""
+KEPT_UNTIL = ("finalize", "register", "callback", "push", "enter_context")
+"""Functions of weakref, atexit and ExitStack that call back later."""
 RULES = {"memory": "allocation-not-freed", "event": "event-or-stream-leaked"}
 
 
@@ -151,6 +158,15 @@ def released(where: ast.AST, target: str, family: str) -> bool:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and DESTROY.get(node.func.attr):
             if any(_names(a, target) for a in node.args):
                 return True
+        elif isinstance(node, ast.Call) and called(node) in (
+            "finalize",
+            "register",
+            "callback",
+            "push",
+            "enter_context",
+        ):
+            if any(_names(a, target) for a in node.args):  # weakref, atexit, ExitStack
+                return True
         # handed as a callback: weakref.finalize(self, lib.cudaFree, p)
         elif (
             isinstance(node, ast.Attribute) and DESTROY.get(node.attr) == family and not isinstance(node.ctx, ast.Store)
@@ -167,43 +183,38 @@ def handed_over(scope: ast.AST, target: str, creation: ast.Call) -> bool:
 
     inside = {id(x) for x in ast.walk(creation)}
     for node in ast.walk(scope):
-        if (
-            isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom))
-            and node.value is not None
-            and _names(node.value, target)
-        ):
-            return True
-        if (
-            isinstance(node, ast.Assign)
-            and _names(node.value, target)
-            and id(node.value) not in inside
-            and not _inside(node.value, creation)
-        ):
-            return True
-        if isinstance(node, (ast.Global, ast.Nonlocal)) and target in node.names:
-            return True
-        if isinstance(node, ast.Call) and id(node) not in inside and not _inside(node, creation):
-            name = (
-                node.func.attr
-                if isinstance(node.func, ast.Attribute)
-                else node.func.id
-                if isinstance(node.func, ast.Name)
-                else ""
-            )
-            harmless = re.match(r"(?:cuda|cublas|cudnn|nccl|hip|cu)[A-Z]", name) or name in (
-                "print",
-                "byref",
-                "len",
-                "int",
-                "c_void_p",
-                "check",
-                "ok",
-            )
-            if not harmless and any(_names(a, target) for a in [*node.args, *(k.value for k in node.keywords)]):
+        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom, ast.Assign)):
+            if node.value is not None and _direct(node.value, target):
                 return True
-        if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not scope and _names(node, target):
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            if target in node.names:
+                return True
+        elif isinstance(node, ast.Call):
+            if id(node) in inside or _inside(node, creation) or HARMLESS.match(called(node)):
+                continue
+            if any(_direct(a, target) for a in [*node.args, *(k.value for k in node.keywords)]):
+                return True
+        elif isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not scope and _names(node, target):
             return True
     return False
+
+
+def called(node: ast.Call) -> str:
+    import ast
+
+    f = node.func
+    return f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
+
+
+def _direct(node: ast.AST, target: str) -> bool:
+    """Whether the target stands in an expression outside of the calls in it."""
+    import ast
+
+    if isinstance(node, ast.Call):
+        return False
+    if _is(node, target):
+        return True
+    return any(_direct(child, target) for child in ast.iter_child_nodes(node))
 
 
 def _inside(node: ast.AST, inner: ast.AST) -> bool:
@@ -215,12 +226,15 @@ def _inside(node: ast.AST, inner: ast.AST) -> bool:
 def _names(node: ast.AST, target: str) -> bool:
     import ast
 
-    for x in ast.walk(node):
-        if (isinstance(x, ast.Name) and x.id == target) or (
-            isinstance(x, ast.Attribute) and isinstance(x.value, ast.Name) and f"{x.value.id}.{x.attr}" == target
-        ):
-            return True
-    return False
+    return any(_is(x, target) for x in ast.walk(node))
+
+
+def _is(x: ast.AST, target: str) -> bool:
+    import ast
+
+    return (isinstance(x, ast.Name) and x.id == target) or (
+        isinstance(x, ast.Attribute) and isinstance(x.value, ast.Name) and f"{x.value.id}.{x.attr}" == target
+    )
 
 
 def release_of(create: str, family: str) -> str:
