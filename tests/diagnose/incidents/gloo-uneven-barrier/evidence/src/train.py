@@ -1,0 +1,25 @@
+import datetime
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import run_trace
+
+timeout_s = float(os.environ.get("PG_TIMEOUT_S", "8"))
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=timeout_s))
+rank, world = dist.get_rank(), dist.get_world_size()
+run_trace.start(timeout_s)
+torch.manual_seed(rank)
+t = torch.zeros(16)
+
+n = 6 if rank == 1 else 9
+for step in range(n):
+    run_trace.tick(step)
+    dist.all_reduce(t)
+    print(f"step {step} ok", flush=True)
+dist.barrier()
+print("training finished", flush=True)
+dist.destroy_process_group()
