@@ -138,3 +138,32 @@ def test_timing_names_what_was_not_read(tmp_path, monkeypatch, capsys):
 def test_fix_adds_the_size(check, tmp_path, name, text, expected):
     check({name: text}, "--fix")
     assert (tmp_path / name).read_text() == expected
+
+
+HOSTILE = {
+    "Makefile": "".join(f"A{i} = " + f"$(A{i + 1})" * 20 + "\n" for i in range(9)) + "A9 =\nt:\n\tdocker run $(A0) x\n",
+    "compose.yaml": "services:\n  s0: &s0 {image: x, gpus: all}\n"
+    + "".join(f"  s{i}:\n    <<: *s{i - 1}\n    k{i}: 1\n" .replace(":\n    <<", f": &s{i}\n    <<", 1) for i in range(1, 3000)),
+    ".gitlab-ci.yml": 't:\n  script:\n    - "docker run --gpus all ' + 'a\\\\tb\\n ' * 20000 + '"\n',
+    "run.sh": "docker run --gpus all " + "${A:-${B:-${C:-x}}} " * 3000 + "\n",
+    "Dockerfile": "FROM nvidia\n" + "RUN a \\\n" * 20000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_end(check, name):
+    import time
+
+    before = time.perf_counter()
+    found = check({name: HOSTILE[name], "good.sh": RUN})
+    assert "internal-error" not in names(found) and "shm-unit-missing" in names(found)
+    assert time.perf_counter() - before < 20
+
+
+def test_workers_of_the_code_count_against_the_quota(check):
+    code = (
+        "from torch.utils.data import DataLoader\nfor x in DataLoader(list(range(9)), num_workers=6):\n    print(x)\n"
+    )
+    run = "docker run --gpus all --shm-size=16g --cpus=8 img torchrun --nproc_per_node=4 train.py\n"
+    assert "workers-over-cpu-quota" in names(check({"train.py": code, "run.sh": run}))
+    assert "workers-over-cpu-quota" not in names(check({"train.py": code, "run.sh": run.replace("cpus=8", "cpus=32")}))

@@ -12,6 +12,8 @@ from .traced import Traced, joined, unknown
 
 DEEP = 10
 MOST_TEXT = 50_000
+MOST_STEPS = 20_000
+"""Values put in: variables that name each other many times stop there."""
 _VARIABLE = re.compile(r"[ ]*(?:export[ ]+|override[ ]+)*([\w.\-]+)[ \t]*(\?=|:{0,3}=|\+=|!=)[ \t]*")
 _DEFINE = re.compile(r"[ ]*define[ \t]+([\w.\-]+)")
 
@@ -19,9 +21,10 @@ _DEFINE = re.compile(r"[ ]*define[ \t]+([\w.\-]+)")
 class Makefile:
     """`variables` {name: value}, `exported` (name, value, offset), `recipes`: the lines of each rule as shell text."""
 
-    __slots__ = ("exported", "recipes", "variables")
+    __slots__ = ("exported", "recipes", "steps", "variables")
 
     def __init__(self, text: str) -> None:
+        self.steps = 0
         self.variables: dict[str, Traced] = {}
         self.exported: list[tuple[str, Traced, int]] = []
         self.recipes: list[Traced] = []
@@ -89,6 +92,7 @@ class Makefile:
     def expanded(self, part: Traced, depth: int) -> Traced:
         """Variables put in; `$$` becomes `$`; a line end inside a value becomes a blank."""
         text = part.text
+        self.steps += 1
         if "$" not in text:
             return part
         out: list[Traced] = []
@@ -115,7 +119,7 @@ class Makefile:
                 break
             name = text[sign + 2 : end]
             value = self.variables.get(name.strip())
-            if value is None or depth >= DEEP:
+            if value is None or depth >= DEEP or self.steps > MOST_STEPS:
                 function = name.partition(" ")[0]
                 out.append(unknown("$(shell" if function == "shell" else name, where))
             else:

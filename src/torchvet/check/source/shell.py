@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DEEP = 12
 """Substitutions in substitutions."""
-MOST_COMMANDS = 20_000
+MOST_COMMANDS = 5_000
 MOST_OPEN = 200
 """Constructs inside each other; deeper ones are not told apart."""
 FAR = 50_000

@@ -21,6 +21,8 @@ MOST_NODES = 100_000
 MOST_TEXT = 400_000
 """Characters from which on a file is data: the pure parser reads 100 KB in a second."""
 MERGES = 40
+MOST_MERGED = 2000
+"""Bounds of merge keys: mappings one behind the other, entries that come from others."""
 
 MAP, LIST, SCALAR = "map", "list", "scalar"
 
@@ -50,7 +52,7 @@ class Node:
         self.pairs: list[tuple[Node, Node]] = []
         self.merged: dict[str, tuple[Node, Node]] | None = None
 
-    def entries(self) -> dict[str, tuple[Node, Node]]:
+    def entries(self, depth: int = 0) -> dict[str, tuple[Node, Node]]:
         """{key: (key node, value)} of a mapping, merge keys applied; empty for anything else."""
         if self.merged is None:
             self.merged = {}  # also ends a mapping that merges itself
@@ -58,9 +60,9 @@ class Node:
             for key, value in self.pairs:
                 if key.kind != SCALAR:
                     continue
-                if key.text == "<<" and key.plain:
+                if key.text == "<<" and key.plain and depth < MERGES and len(found) < MOST_MERGED:
                     for other in [value] if value.kind == MAP else value.items[:MERGES]:
-                        for name, pair in other.entries().items():
+                        for name, pair in other.entries(depth + 1).items():
                             found.setdefault(name, pair)
             for key, value in self.pairs:
                 if key.kind == SCALAR and not (key.text == "<<" and key.plain):
@@ -295,7 +297,8 @@ def traced(node: Node, text: str) -> Traced:
     at = node.start
     value = node.text
     for m in re.finditer(r"\S+", value):
-        found = text.find(m[0], at, node.end)
+        # a word with escapes is not there as it is: looking further than the next lines finds nothing
+        found = text.find(m[0], at, min(node.end, at + len(m[0]) + 2000))
         if found < 0:
             continue
         if starts[-1] == m.start():
