@@ -908,6 +908,108 @@ def one_process_under_slurm(job: Job):
 one_process_under_slurm.world = 1
 
 
+@case()
+def healthy_teardown(job: Job):
+    job.steps(0, 200)
+    for r in range(4):
+        job.out(r, "training finished\n")
+        if r:
+            job.err(
+                r,
+                f'[rank{r}]:[W304 11:20:04.003140127 TCPStore.cpp:138] [c10d] recvValueWithTimeout failed on SocketImpl(fd=3, addr=[localhost]:34651, remote=[localhost]:29500): Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?\n[rank{r}]:[W304 11:20:04.013140127 ProcessGroupNCCL.cpp:1648] [PG ID 0 PG GUID 0 Rank {r}] Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: Failed to recv, got 0 bytes\n',
+            )
+    job.err(
+        0,
+        "[rank0]:[W304 11:20:04.003140127 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL.\n",
+    )
+
+
+@case()
+def healthy_with_skipped_batches(job: Job):
+    job.steps(0, 100).write("exit.json", '{"0": 0, "1": 0, "2": 0, "3": 0}')
+    job.out(1, "step 101 loss nan\nstep 101: loss is not finite, batch skipped\n").steps(102, 120)
+
+
+@case("host-stall", "rank-absent", ranks=(2,))
+def stuck_until_the_time_limit(job: Job):
+    job.steps(0, 100)
+    for r in range(4):
+        frames = '  File "/data/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2806 in all_reduce\n  File "/workspace/proj/train.py", line 61 in main\n  File "/workspace/proj/train.py", line 90 in <module>\n'
+        if r == 2:
+            frames = '  File "/workspace/proj/data.py", line 17 in read\n  File "/workspace/proj/train.py", line 50 in main\n  File "/workspace/proj/train.py", line 90 in <module>\n'
+        job.write(f"stacks/rank_{r}.txt", "Thread 0x00007f3e5a00eb80 (most recent call first):\n" + frames)
+    job.write(
+        "sacct.txt", "JobID|State|ExitCode|Elapsed|Timelimit|NodeList\n991|TIMEOUT|0:0|12:00:01|12:00:00|node-a\n"
+    )
+
+
+@case("rank-absent", "host-stall", ranks=(1,))
+def py_spy_of_all_ranks(job: Job):
+    job.steps(0, 100)
+    for r in range(4):
+        top = (
+            "    all_reduce (torch/distributed/distributed_c10d.py:2806)\n    wrapper (torch/distributed/c10d_logger.py:81)\n"
+            if r != 1
+            else "    acquire (filelock/_api.py:200)\n    cached (data.py:33)\n"
+        )
+        job.write(
+            f"pyspy_rank{r}.txt",
+            f'Process {4100 + r}: python train.py\nPython v3.11.9 (/usr/bin/python3.11)\n\nThread {4100 + r} (idle): "MainThread"\n{top}    main (train.py:61)\n    <module> (train.py:90)\nThread {5100 + r} (idle): "Thread-1"\n    wait (threading.py:324)\n',
+        )
+
+
+@case("host-oom", ranks=(3,), sub="cgroup")
+def one_task_for_each_rank(job: Job):
+    lines = [f"step {s} loss 2.0" for s in range(30)]
+    lines += [
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=440575.0. Some of the step tasks have been OOM Killed.",
+        "srun: error: nid001277: task 3: Out Of Memory",
+        "srun: Terminating StepId=440575.0",
+        "slurmstepd: error: *** STEP 440575.0 ON nid001276 CANCELLED AT 2023-12-05T07:16:01 ***",
+        "srun: error: nid001276: tasks 0-2: Terminated",
+    ]
+    merged(job, lines, "slurm-440575.out")
+
+
+def test_two_faults_are_told_apart(tmp_path):
+    job = Job(tmp_path, 4)
+    job.steps(0, 30)
+    job.raised(
+        1, oom("2.00 GiB", 1, free="1.12 GiB", proc="78.01 GiB", alloc="55.20 GiB", resv="21.90 GiB"), MAIN, STEP
+    )
+    job.raised(3, "OSError: [Errno 24] Too many open files: '/data/part-0007.parquet'", MAIN, STEP)
+    job.ended({0: -15, 1: 1, 2: -15, 3: 1}, 1)
+    found = diagnose([str(tmp_path)])
+    assert {(h.cause, tuple(h.ranks)) for h in found.verdicts} == {("gpu-oom", (1,)), ("fd-exhausted", (3,))}
+
+
+def test_growth_alone_is_no_hang(tmp_path):
+    """Memory that grows on all ranks, and a timeout: the growth stands beside, whatever the cause is."""
+    job = Job(tmp_path, 4)
+    for r in range(4):
+        job.out(r, "".join(f"step {s} loss 2.0 rss_gb {12 + s * 0.2:.1f}\n" for s in range(60)))
+    job.out(2, "evaluating\n")
+    for r in (0, 1, 3):
+        job.watchdog(r, 61)
+    job.ended({0: -6, 1: -6, 2: -15, 3: -6}, 0)
+    found = diagnose([str(tmp_path)])
+    assert [h.cause for h in found.verdicts] == ["host-stall"] and found.verdicts[0].ranks == [2]
+    assert [(h.cause, h.sub, h.ranks) for h in found.side_findings] == [("host-oom", "growth", [0, 1, 2, 3])]
+
+
+def test_advice_is_no_fact(tmp_path):
+    """PyTorch's own text lists every cause; none of them was seen."""
+    job = Job(tmp_path, 2)
+    job.steps(0, 3)
+    job.err(
+        0,
+        "This may indicate a possible application crash on rank 0 or a network set up issue. The most common causes are: CUDA error: an illegal memory access was encountered, "
+        "CUDA out of memory. Tried to allocate 1.00 GiB might be caused by fragmentation. Too many open files could be the reason. Please check that no GPU has fallen off the bus.\n",
+    )
+    found = diagnose([str(tmp_path)])
+    assert not found.verdicts and not found.side_findings
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_wording(name, tmp_path):
     make, causes, ranks, sub = CASES[name]

@@ -53,6 +53,8 @@ def settle(case: Case) -> None:
     _devices(case)
     _alone(case)
     case.inventory.world = _world(case)
+    for fact in case.of("exit"):
+        _task_exit(case, fact)
     _describe(case, pids)
     _lonely(case)
     _missing(case)
@@ -342,7 +344,7 @@ def _several(case: Case) -> bool:
         "watchdog", "lost", "closing", "launched", "rendezvous", "absent", "mismatch", "nccl-init", "progress", "ddp"
     ):
         return True
-    if any(f.values.get("by") in ("block", "launcher", "spawn") for f in case.of("exit")):
+    if any(f.values.get("by") in ("block", "launcher", "spawn") or f.values.get("tasks") for f in case.of("exit")):
         return True
     return any(
         "torch/distributed" in str(frame[0]) for f in case.of("exception") for frame in f.values.get("frames") or []
@@ -430,7 +432,6 @@ def _ends(case: Case) -> None:
         if fact.rank is not None:
             closing.add(fact.rank)
     for fact in case.of("exit"):
-        _task_exit(case, fact)
         code = code_of(fact)
         if fact.rank is None or fact.rank not in case.ranks or code is None:
             continue
@@ -446,13 +447,17 @@ def _ends(case: Case) -> None:
 
 
 def _task_exit(case: Case, fact: Fact) -> None:
+    """`srun: error: node: task 3: ...`: a task is a rank when srun started one process for each rank."""
     tasks = fact.values.get("tasks")
     if tasks is None or fact.rank is not None:
         return
-    listed = [tasks] if isinstance(tasks, int) else numbers(str(tasks))
+    said = [tasks] if isinstance(tasks, int) else numbers(str(tasks))
+    every = [n for f in case.of("exit") if (t := f.values.get("tasks")) is not None for n in numbers(str(t))]
+    started = max(every, default=0) + 1
     world = case.inventory.world or 0
-    if len(listed) == 1 and world > 1 and any("task" in f.values for f in case.of("output")):
-        fact.rank = listed[0] if listed[0] < world else None
+    labelled = any("task" in f.values for f in case.of("output"))
+    if len(said) == 1 and started > 1 and (world in (0, started) or (labelled and said[0] < world)):
+        fact.rank = said[0]
 
 
 def code_of(fact: Fact) -> int | None:

@@ -115,7 +115,7 @@ def judged(found: list[Hypothesis], case: Case) -> tuple[list[Hypothesis], list[
         causes = [h for h in causes if any(link.weight == STRONG for link in h.supports)]
     causes.sort(key=lambda h: -h.score)
     kept = _unexplained(causes)
-    verdicts = _standing(kept)
+    verdicts = _standing(kept, case)
     return verdicts, [h for h in side if not _told(h, verdicts)]
 
 
@@ -211,7 +211,7 @@ def _note(a: Hypothesis, b: Hypothesis) -> None:
         a.rule = b.rule
 
 
-def _standing(causes: list[Hypothesis]) -> list[Hypothesis]:
+def _standing(causes: list[Hypothesis], case: Case) -> list[Hypothesis]:
     """The strongest, and beside it what is independent of it: other ranks, with proof of their own, or a tie."""
     if not causes:
         return []
@@ -221,12 +221,20 @@ def _standing(causes: list[Hypothesis]) -> list[Hypothesis]:
         apart = (not set(h.ranks) & {r for k in out for r in k.ranks} and h.cause != first.cause) or (
             h.sub != first.sub and h.cause == first.cause
         )
-        proof = h.confidence == CONFIRMED or sum(link.weight == STRONG for link in h.supports) >= 2
+        strong = sum(link.weight == STRONG for link in h.supports)
+        proof = h.confidence == CONFIRMED or strong >= 2 or (strong and h.cause in _ROOTS and _ended(case, h))
         if (apart and proof and h.score >= NEAR * first.score) or h.score >= 0.9 * first.score:
             if h.score >= 0.9 * first.score and not apart:
                 h.missing.append(Text("what tells it from {other}", "与“{other}”相区分的证据", other=first.summary))
             out.append(h)
     return out
+
+
+def _ended(case: Case, h: Hypothesis) -> bool:
+    """All ranks of a hypothesis ended by themselves, with a code of their own."""
+    return bool(h.ranks) and all(
+        r in case.ranks and case.ranks[r].code not in (None, 0) and not case.ranks[r].closed for r in h.ranks
+    )
 
 
 def _told(h: Hypothesis, verdicts: list[Hypothesis]) -> bool:
