@@ -111,6 +111,36 @@ def test_mistakes(torchvet, tmp_path, monkeypatch, words, said):
     assert said in r.err and r.err.count("\n") == 1
 
 
+LAUNCHER = """\
+E1129 12:55:48.162000 462 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 2 (pid: 466) of binary: /usr/bin/python
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-29_12:55:48
+  host      : localhost
+  rank      : 2 (local_rank: 2)
+  exitcode  : 1 (pid: 466)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+
+
+def test_a_failure_that_nothing_explains_is_no_health(torchvet, tmp_path):
+    (tmp_path / "launcher.log").write_text(LAUNCHER)
+    r = torchvet("diagnose", tmp_path, "--output-format", "json")
+    (verdict,) = json.loads(r.out)["verdicts"]
+    assert r.code == 1
+    assert (verdict["cause"], verdict["confidence"], verdict["ranks"]) == ("unknown", "possible", [])
+    assert "rank 2 ended with an error" in verdict["summary"]
+    assert any("standard error of every rank" in m for m in verdict["missing"])
+
+
 def test_the_number_of_ranks_can_be_given(torchvet, tmp_path):
     (tmp_path / "rank_0.log").write_text("step 1\nstep 2\n" * 20)
     r = torchvet("diagnose", tmp_path, "--ranks", 4)

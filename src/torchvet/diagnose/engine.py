@@ -16,6 +16,7 @@ def diagnose(paths: list[str], progress: Callable[[str], None] | None = None, wo
     """Read what is left of a job and say what ended it. `world`: its size, as the user knows it. UserError: a path does
     not exist."""
     from .ranks import settle
+    from .unexplained import unexplained
     from .verdict import judged
 
     facts, inventory = read(paths, progress)
@@ -28,4 +29,6 @@ def diagnose(paths: list[str], progress: Callable[[str], None] | None = None, wo
         assert cause.judge is not None
         found += cause.judge(case)
     verdicts, side = judged(found, case)
+    if not verdicts:
+        verdicts = unexplained(case)
     return Diagnosis(inventory, verdicts, side, case)
