@@ -831,6 +831,102 @@ s(
     [("note", "TV621")],
     "docker run --rm --gpus all --shm-size=8g -e TORCH_NCCL_DUMP_ON_TIMEOUT=1 -v /a:/out img torchrun --nproc_per_node=8 train.py\n",
 )
+s(
+    "docker run cmd list multi",
+    [(3, "TV601")],
+    "#!/bin/bash\nNAME=train_$(date +%s)\ndocker run -d --name $NAME --gpus '\"device=0,1\"' \\\n  --env-file .env -p 6006:6006 \\\n  my/train:latest \\\n  accelerate launch --num_processes 2 train.py\n",
+)
+s(
+    "options tail",
+    [(4, "TV601")],
+    'DOCKER_FLAGS="--rm -it"\nDOCKER_FLAGS="$DOCKER_FLAGS --gpus all"\nIMG=${1:?}\ndocker run $DOCKER_FLAGS $IMG torchrun --nproc_per_node 2 train.py\n',
+)
+s("shift args", [], "docker run --gpus all ${@:2} img torchrun --nproc_per_node 2 train.py\n")
+s("quoted flag", [], "docker run \"--gpus=all\" '--shm-size=16g' img torchrun --nproc_per_node 2 train.py\n")
+s("tab", [(1, "TV601")], "docker\trun\t--gpus\tall\timg\ttorchrun --nproc_per_node 2 train.py\n")
+s("crlf", [(2, "TV601")], "#!/bin/sh\r\ndocker run --gpus all \\\r\n  img torchrun --nproc_per_node 2 train.py\r\n")
+s(
+    "crlf yaml",
+    [(2, "TV605")],
+    "services:\r\n  t:\r\n    gpus: all\r\n    command: torchrun --nproc_per_node 2 train.py\r\n",
+    "compose.yaml",
+)
+s(
+    "bom",
+    [(2, "TV605")],
+    "\ufeffservices:\n  t:\n    gpus: all\n    command: torchrun --nproc_per_node 2 train.py\n",
+    "compose.yaml",
+)
+s(
+    "podman host",
+    [(1, "TV620")],
+    "podman run --gpus all --ipc host --shm-size 8g img torchrun --nproc_per_node 2 train.py\n",
+)
+s(
+    "gres job",
+    [(5, "TV614")],
+    "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\n#SBATCH --cpus-per-task=4\nexport OMP_NUM_THREADS=1\nsrun python train.py --num-workers 8\n",
+    "j.sbatch",
+)
+s("mpi master", [(1, "TV613")], "mpirun -np 16 -H a:8,b:8 -x MASTER_ADDR=localhost -x MASTER_PORT=1 python train.py\n")
+s(
+    "mpi npernode torchrun",
+    [(1, "TV615")],
+    "mpirun -np 16 -npernode 8 -H a,b torchrun --nnodes 2 --nproc_per_node 8 train.py\n",
+)
+s(
+    "mpijob env",
+    [(17, "TV611")],
+    'apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: t}\nspec:\n  slotsPerWorker: 8\n  mpiReplicaSpecs:\n    Launcher:\n      template:\n        spec:\n          containers:\n            - name: l\n              image: x\n              command:\n                - mpirun\n                - -np\n                - "16"\n                - -x\n                - NCCL_P2P_DISABLE=1\n                - python\n                - train.py\n    Worker:\n      replicas: 2\n      template:\n        spec:\n          hostIPC: true\n          containers:\n            - name: w\n              image: x\n              resources: {limits: {nvidia.com/gpu: 8}}\n',
+    "m.yaml",
+)
+s(
+    "rayjob",
+    [],
+    "apiVersion: ray.io/v1\nkind: RayJob\nspec:\n  entrypoint: python train.py\n  rayClusterSpec:\n    workerGroupSpecs:\n      - groupName: g\n        rayStartParams: {}\n        template:\n          spec:\n            containers:\n              - name: w\n                image: x\n                resources: {limits: {nvidia.com/gpu: 8}}\n",
+    "r.yaml",
+)
+s(
+    "rayservice plasma",
+    [(11, "TV606")],
+    "apiVersion: ray.io/v1\nkind: RayJob\nspec:\n  entrypoint: python train.py\n  rayClusterSpec:\n    workerGroupSpecs:\n      - groupName: g\n        rayStartParams: {plasma-directory: /tmp}\n        template:\n          spec:\n            containers: [{name: w, image: x, resources: {limits: {nvidia.com/gpu: 8}}}]\n",
+    "r.yaml",
+)
+s(
+    "notebook",
+    [(7, "TV606")],
+    "apiVersion: kubeflow.org/v1\nkind: Notebook\nspec:\n  template:\n    spec:\n      containers:\n        - name: nb\n          image: kubeflownotebookswg/jupyter-pytorch-cuda\n          resources: {limits: {nvidia.com/gpu: 1}}\n",
+    "n.yaml",
+)
+s(
+    "tmpl jinja",
+    [(8, "TV606")],
+    "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ name }}\nspec:\n  {% if x %}\n  containers:\n    - name: t\n      image: {{ image }}\n      command: [torchrun, --nproc_per_node=2, train.py]\n      resources: {limits: {nvidia.com/gpu: {{ gpus }}}}\n  {% endif %}\n",
+    "p.yaml",
+)
+s(
+    "emptydir null",
+    [(14, "TV607")],
+    "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: t\n      image: x\n      command: [torchrun, --nproc_per_node=2, train.py]\n      resources: {limits: {nvidia.com/gpu: 2}}\n      volumeMounts:\n        - name: d\n          mountPath: /dev/shm\n  volumes:\n    - name: d\n      emptyDir:\n",
+    "p.yaml",
+)
+s(
+    "compose anchors env",
+    [(4, "TV611")],
+    "x-env: &env\n  NCCL_DEBUG: WARN\n  A: b\n  NCCL_P2P_DISABLE: '1'\nservices:\n  t:\n    gpus: all\n    ipc: host\n    environment:\n      <<: *env\n    command: torchrun --nproc_per_node 2 train.py\n",
+    "compose.yaml",
+)
+s(
+    "ulimit limited",
+    [(1, "TV610")],
+    "docker run --gpus all --shm-size=8g --ulimit memlock=65536 --device=/dev/infiniband img torchrun --nproc_per_node 2 train.py\n",
+)
+s(
+    "batch eks",
+    [(1, "TV606")],
+    '{"jobDefinitionName":"t","eksProperties":{"podProperties":{"containers":[{"name":"t","image":"x","command":["torchrun","--nproc_per_node=2","train.py"],"resources":{"limits":{"nvidia.com/gpu":"2"}}}]}}}',
+    "job-definition.json",
+)
 
 
 def answers(deploy):

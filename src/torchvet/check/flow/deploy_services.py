@@ -82,6 +82,12 @@ def amazon(file: File, document: Node) -> Job:
         properties = either(node, "containerProperties")
         if properties is not None and properties.kind == MAP:
             job.containers.append(task(file, properties, string(node, "jobDefinitionName") or "container", ""))
+        pod = either(node, "podProperties")
+        if pod is not None and items(pod, "containers"):
+            from .deploy_pods import Manifest
+
+            manifest = Manifest(file, document, lambda n: n.text, lambda start, end: False)
+            job.containers += manifest.containers([], pod, set())
         for group in items(node, "nodeRangeProperties"):
             inner = either(group, "container")
             if inner is not None and inner.kind == MAP:
