@@ -927,6 +927,14 @@ s(
     '{"jobDefinitionName":"t","eksProperties":{"podProperties":{"containers":[{"name":"t","image":"x","command":["torchrun","--nproc_per_node=2","train.py"],"resources":{"limits":{"nvidia.com/gpu":"2"}}}]}}}',
     "job-definition.json",
 )
+c(
+    "env_file",
+    [(4, "TV611")],
+    **{
+        "compose.yaml": "services:\n  t:\n    gpus: all\n    env_file: [nccl.env]\n    ipc: host\n    command: torchrun --nproc_per_node 2 train.py\n",
+        "nccl.env": "# x\nNCCL_P2P_DISABLE=1\n",
+    },
+)
 
 
 def answers(deploy):

@@ -5,6 +5,7 @@ https://github.com/compose-spec/compose-spec. `build.shm_size` counts only while
 
 from __future__ import annotations
 
+import os
 import re
 
 from ..source.traced import Traced
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Layer = tuple[File, Node]
 
 DEEP = 6
+MOST_TEXT = 50_000
 _VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}$]*))?\}|\$(\w+)")
 
 
@@ -84,13 +86,27 @@ class Compose:
 
     def variables(self) -> dict[str, str]:
         if self._variables is None:
-            folder = self.file.path.rpartition("/")[0]
-            path = f"{folder}/.env" if folder else ".env"
-            self.file.program.consulted.add(path)
-            lines = (self.file.program.text(path) or "").split("\n")
-            pairs = [line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith("#")]
-            self._variables = {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+            self._variables = self.file_of_variables(self.file, ".env")
         return self._variables
+
+    def file_of_variables(self, file: File, path: str) -> dict[str, str]:
+        """`NAME=value` lines of a file beside a Compose file."""
+        full = os.path.normpath(os.path.join(file.path.rpartition("/")[0], path)).replace(os.sep, "/")
+        if full.startswith("..") or os.path.isabs(full):
+            return {}
+        file.program.consulted.add(full)
+        lines = (file.program.text(full) or "")[:MOST_TEXT].split("\n")
+        pairs = [line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith("#")]
+        return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+    def from_files(self, file: File, node: Node | None) -> list[Env]:
+        """What `env_file` sets, placed where the file is named."""
+        out: list[Env] = []
+        for item in (node.items if node.kind == LIST else [node])[:10] if node is not None else ():
+            path = item.text if item.kind == SCALAR else item.string("path")
+            for name, value in self.file_of_variables(file, path).items() if path and known(path) else ():
+                out.append(Env(name, value, file.pos(item.start, item.end)))
+        return out
 
     def container(self, name: str, key: Node, service: Node) -> Container:
         file = self.file
@@ -118,6 +134,7 @@ class Compose:
         self.limits(c, layers)
         for f, node in layers:
             c.env += environment(f, node.get("environment"))
+            c.env += self.from_files(f, node.get("env_file"))
             for item in node.list("devices"):
                 if item.text.startswith(RDMA):
                     c.rdma = c.rdma or f.pos(item.start, item.end)
