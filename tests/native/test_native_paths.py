@@ -6,6 +6,15 @@ import pytest
 from native_programs import loud, marked
 
 FAULTY = {
+    "a branch on success that leaves": """
+int f(int n, bool quick) {
+    float *p = nullptr;
+    if (cudaMalloc(&p, n) != cudaSuccess) return 1;
+    if (p != nullptr && quick) return 2;  //! leak-on-path
+    cudaFree(p);
+    return 0;
+}
+""",
     "goto past the release": """
 int f(const float *src, float *dst, int n) {
     float *tmp = NULL;
@@ -134,6 +143,53 @@ void f(torch::Tensor x, int n) {
 }
 
 CLEAN = {
+    "a branch on success": """
+int f(int n) {
+    float *p = nullptr;
+    if (cudaMalloc(&p, n) == cudaSuccess) {
+        cudaMemset(p, 0, n);
+        cudaFree(p);
+        return 0;
+    }
+    return 1;
+}
+int g(int n) {
+    float *p = nullptr;
+    cudaError_t e = cudaMalloc(&p, n);
+    if (e == cudaSuccess) {
+        cudaFree(p);
+        return 0;
+    }
+    return 1;
+}
+int h(int n) {
+    float *p = nullptr;
+    cudaMalloc(&p, n);
+    if (p) {
+        cudaFree(p);
+        return 0;
+    }
+    return 1;
+}
+""",
+    "a macro that checks the last error": """
+#define CHECK_LAUNCH() do { if (cudaGetLastError() != cudaSuccess) return 1; } while (0)
+int f(int n) {
+    float *p;
+    cudaMalloc(&p, n);
+    CHECK_LAUNCH();
+    cudaFree(p);
+    return 0;
+}
+""",
+    "a program": """
+int main() {
+    float *p;
+    cudaMalloc(&p, 4);
+    cudaMemset(p, 0, 4);
+    return 0;
+}
+""",
     "one label that frees": """
 int f(const float *src, float *dst, int n) {
     float *tmp = NULL;

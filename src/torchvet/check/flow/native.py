@@ -142,7 +142,7 @@ class Native:
         assert self._faults is not None
         for inner in p.inner:
             self._of_paths(inner)
-        if p.trouble:
+        if p.trouble or p.function.name == "main":  # what main holds goes with the process
             return
         for held, offset, by in p.mismatches:
             words = {**about(held), "by": by}

@@ -55,6 +55,13 @@ def tested(texts: list[str], i: int) -> bool:
     return before in ("!", "&&", "||", "==", "!=")
 
 
+def succeeds(texts: list[str]) -> bool:
+    """Whether a condition about a status holds on success: `f() == cudaSuccess`, `!f()`, `status == 0`."""
+    if "==" in texts:
+        return any(t.lower().endswith("success") or t == "0" for t in texts)
+    return "!" in texts
+
+
 def leaves(block: list[Stmt]) -> bool:
     """Whether a branch ends by leaving."""
     if not block:

@@ -13,8 +13,8 @@ from time import perf_counter
 from ..source.cpp import Function, Unreadable, declarations
 from ..source.cpp_statements import Reader
 from .native_calls import creation, summaries
-from .native_held import Held, Leak, both_memory, join, leaves, may_own, no_deleter, released_names, tested
-from .native_words import CALLS, CREATE, DESTROY, USERS, Call, Frame, Words, is_word
+from .native_held import Held, Leak, both_memory, join, leaves, may_own, no_deleter, released_names, succeeds, tested
+from .native_words import API, CALLS, CREATE, DESTROY, USERS, Call, Frame, Words, is_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 INLINE = re.compile(r"DISPATCH|SWITCH|^[A-Z][A-Z0-9_]*$")
 """Macros that run the lambda they get at once (ATen/Dispatch.h)."""
 OWNERS = frozenset(("unique_ptr", "shared_ptr", "reset"))
-API = re.compile(
-    r"^(?:cu(?:da|blas|dnn|sparse|solver|fft|rand)?|hip|nccl|miopen|nvrtc)[A-Z_]|^CUDA?_|^CU[A-Z]+_STATUS|[Ee]rr(?:or)?(?:_t)?$|[Ss]tatus"
-)
 MOST_STEPS = 60_000
 SECONDS = 1.0
 
@@ -248,14 +245,18 @@ class Paths:
             return None
         texts = [t[0] for t in head]
         related = {n for n in after if n not in known}
+        related |= {self._status[text] for text in texts if text in self._status}
+        there = related if succeeds(texts) else set()  # what the branch below holds, and the way past it does not
         for i, text in enumerate(texts):
-            if text in self._status:
-                related.add(self._status[text])
-            elif text in after and tested(texts, i):
+            if text in after and tested(texts, i):
                 related.add(text)
+                if texts[i - 1] != "!" and "==" not in texts[i - 1 : i + 2]:
+                    there = there | {text}
         self._conditions.append(texts)
-        then = self._block(s[2], {k: v for k, v in after.items() if k not in related} if leaves(s[2]) else dict(after))
-        other_in = {k: v for k, v in after.items() if k not in related} if leaves(s[3]) else dict(after)
+        gone = related - there if leaves(s[2]) else set()
+        then = self._block(s[2], {k: v for k, v in after.items() if k not in gone})
+        gone = related if leaves(s[3]) else there if leaves(s[2]) else set()
+        other_in = {k: v for k, v in after.items() if k not in gone}
         if then is not None:
             for name in related:  # `if (p) cudaFree(p)`: no resource on the other side
                 if name not in then:

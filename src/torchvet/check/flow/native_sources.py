@@ -11,7 +11,7 @@ from time import perf_counter
 
 from ..program.model import Module, pack
 from ..source.cpp import TOKEN, Class, Function, Unit, Unreadable, split, statements
-from .native_words import CREATE, DESTROY, EXITS, Words, plain_name
+from .native_words import API, CREATE, DESTROY, EXITS, Words, plain_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ class Sources:
             self._throwing[name] = ""
             how = ""
             for _, _, body in self._macros.get(name, ()):
+                if any(API.search(word) for word in re.findall(r"[A-Za-z_]\w+", body)):
+                    continue  # a check of the runtime: after its failure nothing works
                 if THROWS.search(body):
                     how = "throw"
                 elif re.search(r"\breturn\b", body):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torchvet import knowledge
 
 TYPE_CHECKING = False
@@ -18,6 +20,11 @@ CALLS: tuple[str, ...] = tuple(knowledge.native("calls"))
 KEEPERS: frozenset[str] = frozenset(knowledge.native("keepers"))
 USERS: frozenset[str] = frozenset(knowledge.native("users"))
 
+API = re.compile(
+    r"^(?:cu(?:da|blas|dnn|sparse|solver|fft|rand)?|hip|nccl|miopen|nvrtc)[A-Z_]|^CUDA?_|^CU[A-Z]+_STATUS"
+    r"|[Ee]rr(?:or)?(?:_t)?$|[Ss]tatus"
+)
+"""Words that say: this is about the status of the runtime."""
 CASTS = frozenset(
     ("static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "void", "std::move", "std::addressof")
 )
