@@ -182,6 +182,22 @@ int f(int n) {
     return 0;
 }
 """,
+    "nothing was allocated": """
+void *f(size_t n) {
+    void *p = c10::cuda::CUDACachingAllocator::raw_alloc(n);
+    if (!p) {
+        throw std::runtime_error("no memory");
+    }
+    return p;
+}
+int g(size_t n) {
+    void *p = nullptr;
+    cudaMalloc(&p, n);
+    if (p == nullptr) return 1;
+    cudaFree(p);
+    return 0;
+}
+""",
     "a program": """
 int main() {
     float *p;

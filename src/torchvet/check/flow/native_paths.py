@@ -246,7 +246,7 @@ class Paths:
         texts = [t[0] for t in head]
         related = {n for n in after if n not in known}
         related |= {self._status[text] for text in texts if text in self._status}
-        there = related if succeeds(texts) else set()  # what the branch below holds, and the way past it does not
+        there = set(related) if succeeds(texts) else set()  # what the branch below holds, and the way past it does not
         for i, text in enumerate(texts):
             if text in after and tested(texts, i):
                 related.add(text)
