@@ -33,7 +33,7 @@ def output(words: str) -> str:
         "TORCHVET_LANG": "en",
         "COLUMNS": "100",
     }
-    command = [sys.executable, "-m", "torchvet", *words.split(), "--no-cache"]
+    command = [sys.executable, "-m", "torchvet", *words.split(), *(["--no-cache"] if words.startswith("check") else [])]
     r = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
     if r.returncode > 1:
         raise SystemExit(f"build_docs: {' '.join(command)}: exit {r.returncode}\n{r.stderr}")
