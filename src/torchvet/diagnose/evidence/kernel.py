@@ -40,6 +40,7 @@ KERNEL: tuple[Pattern, ...] = (
     P("link", b"ink is not ready", rb"(?P<device>\w+): link is not ready", state="down"),
     P("link", b"NIC Link is Down", rb"(?P<driver>\w+) (?P<bus>[0-9a-fA-F:.]{7,}) (?P<device>\w+): NIC Link is Down", state="down"),
     P("link", b"lost carrier", rb"(?P<device>(?:ib|en|eth|bond|mlx)\w*): (?:lost carrier|Lost carrier)", state="down"),
+    P("link", b"health_recovery", rb"(?P<driver>mlx5_core) (?P<bus>[0-9a-fA-F:.]{7,}):? ?(?P<device>mlx5_\d+)?.*health_recovery_work", state="down"),
     P("pcie", b"AER: ", rb"(?:pcieport|nvidia|mlx5_core) (?P<device>[0-9a-fA-F:.]+): AER: (?P<message>(?:Multiple )?(?P<severity>Uncorrect\w+(?: \((?:Non-)?Fatal\))?|Correct\w+) error.*)"),
     P("pcie", b"PCIe Bus Error", rb"(?P<device>[0-9a-fA-F:.]{7,}): (?:AER: )?PCIe Bus Error: severity=(?P<severity>[\w()\- ]+)"),
     P("hung-task", b"blocked for more than", rb"task (?P<process>[^:]+):(?P<pid>\d+) blocked for more than (?P<seconds>\d+) seconds"),

@@ -14,7 +14,7 @@ from .frames import frame_of, own_frame
 from .kernel import KERNEL_BY_LITERAL, kernel_fact
 from .launcher import Block
 from .lines import Literals, blocks, clean, sampled, words
-from .patterns import BY_LITERAL, GROUP, plain_part, size_of, values_of
+from .patterns import BY_LITERAL, GROUP, RAW, plain_part, size_of, values_of
 from .places import place_of
 from .prefixes import Speaker, has_tasks, speaker_of
 from .reader import Reader
@@ -212,7 +212,7 @@ class LogReading:
             for pattern in BY_LITERAL.get(literal, ()):
                 if pattern.kind in kinds and pattern.kind not in ("lost",):
                     continue
-                found = pattern.regex.search(part)
+                found = pattern.regex.search(line[:MATCHED] if pattern.kind in RAW else part)
                 if not found:
                     continue
                 kinds.add(pattern.kind)

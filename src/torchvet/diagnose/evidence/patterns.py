@@ -35,6 +35,10 @@ _ADVICE_HINTS = (
 _SENTENCE = re.compile(rb"(?<=[.!?)])\s+(?=[A-Z`])|(?<=\.)\s+(?=[a-z])")
 
 
+RAW = {"nccl-warn"}
+"""Kinds whose lines hold "please" and the like in the middle of what they say."""
+
+
 class Pattern:
     __slots__ = ("kind", "literal", "quality", "regex", "values")
 
@@ -108,13 +112,14 @@ PATTERNS: tuple[Pattern, ...] = (
     P("ddp", b"in this process with sizes", rb"(?:params|parameter)\[(?P<index>\d+)\] in this process with sizes \[(?P<mine>[\d, ]*)\] appears not to match (?:sizes|strides) of the same param in process (?P<other>\d+)", what="shape"),
     P("ddp", b"at least one rank that exhausted", rb"Detected at least one rank that exhausted inputs", what="uneven"),
     # CUDA memory (CUDACachingAllocator.cpp): new wording, torch 2.1 (with the typing error), old wordings
-    P("cuda-oom", b"UDA out of memory", rb"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate (?P<request>" + _GB + rb")\. GPU (?P<gpu>\d+) has a total capaci?ty of (?P<capacity>" + _GB
+    P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate (?P<request>" + _GB + rb")\. GPU (?P<gpu>\d+) has a total capaci?ty of (?P<capacity>" + _GB
       + rb") of which (?P<free>" + _GB + rb") is free\.(?P<others>(?: Process \d+ has " + _GB + rb" memory in use\.)*)(?: Including non-PyTorch memory, this process has (?P<process_size>" + _GB
       + rb") memory in use\.)?(?: \S+ allowed;)?.*?(?:Of the allocated memory )?(?P<allocated>" + _GB + rb") is allocated by PyTorch(?:, with [^,]*?private pools[^,]*)?,? and (?P<reserved>" + _GB + rb") is reserved by PyTorch but unallocated"),
-    P("cuda-oom", b"UDA out of memory", rb"(?:CUDA|HIP) out of memory\. Tried to allocate (?P<request>" + _GB + rb") \(GPU (?P<gpu>\d+); (?P<capacity>" + _GB + rb") total capacity; (?P<allocated>" + _GB
+    P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP) out of memory\. Tried to allocate (?P<request>" + _GB + rb") \(GPU (?P<gpu>\d+); (?P<capacity>" + _GB + rb") total capacity; (?P<allocated>" + _GB
       + rb") already allocated; (?P<free>" + _GB + rb") free; (?P<held>" + _GB + rb") (?:reserved in total by PyTorch|cached)"),
-    P("cuda-oom", b"UDA out of memory", rb"(?:CUDA|HIP) out of memory(?:\. Tried to allocate (?P<request>" + _GB + rb"))?", MEDIUM),
+    P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP) out of memory(?:\. Tried to allocate (?P<request>" + _GB + rb"))?", MEDIUM),
     P("cuda-oom", b"UDA error: out of memory", rb"CUDA error: out of memory", MEDIUM, what="driver"),
+    P("cuda-oom", b"Cuda failure", rb"Cuda failure (?:\d+ )?'out of memory'", MEDIUM, what="nccl"),
     P("cuda-oom", b"CUBLAS_STATUS_ALLOC_FAILED", rb"CUBLAS_STATUS_ALLOC_FAILED", MEDIUM, what="cublas"),
     # host memory
     P("host-alloc", b"can't allocate memory", rb"DefaultCPUAllocator: (?:can't|not enough memory).*?you tried to allocate (?P<request>\d+)", what="allocator"),
@@ -154,6 +159,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("crash", b"egmentation fault", rb"(?:^|\s)Segmentation fault(?: \(core dumped\))?", MEDIUM, what="Segmentation fault", signal=11),
     P("crash", b"corrupt", rb"(?:double free or corruption|corrupted (?:size vs\. prev_size|double-linked list|unsorted chunks)|free\(\): corrupted|malloc\(\): (?:corrupted|memory corruption|invalid)|munmap_chunk\(\): invalid)", what="heap", signal=6),
     P("crash", b"free(): invalid", rb"free\(\): invalid (?:pointer|size|next size)", what="heap", signal=6),
+    P("crash", b"malloc.c", rb"malloc\.c:\d+: \w+: Assertion", what="heap", signal=6),
     P("crash", b"stack smashing", rb"\*\*\* (?:stack smashing|buffer overflow) detected", what="stack", signal=6),
     P("crash", b"llegal instruction", rb"(?:^|\s)Illegal instruction(?: \(core dumped\))?", what="Illegal instruction", signal=4),
     P("crash", b"without an active exception", rb"terminate called without an active exception", WEAK, what="terminate", signal=6),
@@ -171,6 +177,9 @@ PATTERNS: tuple[Pattern, ...] = (
     P("device-error", b"allen off the bus", rb"(?:RuntimeError|CUDA|NVML|Unable to determine the device handle)[^\n]*fallen off the bus", what="lost"),
     P("device-error", b"GPU is lost", rb"GPU is lost", what="lost"),
     P("device-error", b"nable to determine the device handle", rb"Unable to determine the device handle for (?:GPU ?(?P<gpu>\S+)|gpu (?P<bus>\S+)): (?P<error>.*)", what="lost"),
+    P("device-error", b"launch timed out", rb"CUDA error: the launch timed out and was terminated", what="launch timeout"),
+    P("device-error", b"error: unknown error", rb"CUDA error: unknown error", MEDIUM, what="unknown"),
+    P("device-error", b"CUBLAS_STATUS_NOT_INIT", rb"CUBLAS_STATUS_NOT_INITIALIZED", MEDIUM, what="cublas"),
     P("device-error", b"cuDNN error", rb"cuDNN error: (?P<error>CUDNN_STATUS_\w+)", MEDIUM, what="cudnn"),
     P("device-error", b"CUBLAS_STATUS_EXEC", rb"CUBLAS_STATUS_EXECUTION_FAILED", MEDIUM, what="cublas"),
     P("device-error", b"nvalid argument was", rb"CUDA error: invalid argument", MEDIUM, what="argument"),
@@ -186,6 +195,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("rendezvous", b"client socket has failed", rb"The client socket has failed to connect to (?:any network address of \()?\[?(?P<host>[^\],)]+)\]?(?:, |:)(?P<port>\d+)\)?(?P<tail>.*)", MEDIUM, what="refused"),
     P("rendezvous", b"server socket has failed", rb"The server socket has failed to (?:listen on|bind to) (?:any local network address|\S+).*?(?:port: (?P<port>\d+)|:(?P<port2>\d+)).*?(?P<error>EADDRINUSE|address already in use|errno: 98|EACCES|EADDRNOTAVAIL)", what="port"),
     P("rendezvous", b"ddress already in use", rb"(?:\[Errno 98\]|EADDRINUSE|errno: 98|:)[^\n]*[Aa]ddress already in use", what="port"),
+    P("rendezvous", b"connect() timed out", rb"connect\(\) timed out\. Original timeout was (?P<ms>\d+) ms", MEDIUM, what="connect"),
     P("rendezvous", b"wait timeout after", rb"(?i)wait timeout after (?P<ms>\d+) ?ms, keys: (?P<keys>\S+)", what="keys"),
     P("rendezvous", b"ait timeout", rb"\bWait timeout\b(?! after)", WEAK, what="keys"),
     P("rendezvous", b"imeout waiting for key", rb"Timeout waiting for key: (?P<keys>\S+)(?: after (?P<ms>\d+) ms)?", what="keys"),
@@ -196,6 +206,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("rendezvous", b"RendezvousClosedError", rb"RendezvousClosedError", WEAK, what="closed"),
     P("rendezvous", b"RendezvousGracefulExit", rb"RendezvousGracefulExitError", WEAK, what="closed"),
     P("interface", b"no socket interface found", rb"(?:Bootstrap : |NET/Socket : )?[Nn]o socket interface found"),
+    P("interface", b"is neither AF_INET", rb"connecting to address .*?with family \d+ is neither AF_INET"),
     P("interface", b"nable to find interface", rb"Unable to find (?:interface|address) for:? ?(?P<interface>\S+)"),
     P("interface", b"nable to find address for", rb"Unable to find address for:? ?(?P<interface>\S+)"),
     P("interface", b"nable to resolve hostname", rb"Unable to resolve hostname to a \(local\) address"),
