@@ -185,8 +185,13 @@ class Native:
             if held.rule == "host" and held.name not in p.released:
                 continue
             by_exit.setdefault(held.offset if leak.kind in ("scope", "end") else leak.offset, []).append(leak)
-        for offset, leaks in by_exit.items():
+        said: dict[int, Fault] = {}
+        for offset, leaks in sorted(by_exit.items()):
             held = leaks[0].held
+            if id(held) in said:  # one finding for each resource, further exits below it
+                source = self.sources.source(p.function.unit)
+                said[id(held)].notes.append((source.module, source.pos(offset), "more"))
+                continue
             names = ", ".join(dict.fromkeys(x.held.path for x in leaks))
             severity = WARNING if all(x.held.rule == "host" for x in leaks) else ERROR
             made = self.fault(
@@ -198,6 +203,7 @@ class Native:
                 severity=severity,
                 exit=leaks[0].name or leaks[0].kind,
             )
+            said[id(held)] = made
             made.words["name"] = names
             made.notes.append(self._note(p, held))
             self._faults.append(made)

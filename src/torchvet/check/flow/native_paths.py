@@ -498,7 +498,8 @@ class Paths:
                 continue
             args = words.argument(call, 0)
             for name in released_names(args):
-                whole = "".join(args) in (name, "this->" + name) and not call.method
+                later = any(b < call.at < e for b, e in hidden)  # in a lambda
+                whole = "".join(args) in (name, "this->" + name) and not call.method and not later
                 self._release(name, family, words.tokens[call.at][1], call.last, state, whole)
             self._release("=" + "".join(args), family, words.tokens[call.at][1], call.last, state)
         seen = set(words.texts)

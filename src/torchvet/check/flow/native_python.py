@@ -27,6 +27,7 @@ HARMLESS = re.compile(
     re.IGNORECASE,
 )
 """Functions that use a pointer and keep nothing."""
+CONVERSIONS = ("int", "c_void_p", "c_uint64", "c_size_t", "cast", "UnownedMemory", "c_ulonglong", "c_longlong")
 KEPT_UNTIL = ("finalize", "register", "callback", "push", "enter_context")
 """Functions of weakref, atexit and ExitStack that call back later."""
 RULES = {"memory": "allocation-not-freed", "event": "event-or-stream-leaked"}
@@ -211,7 +212,7 @@ def _direct(node: ast.AST, target: str) -> bool:
     import ast
 
     if isinstance(node, ast.Call):
-        return False
+        return called(node) in CONVERSIONS and any(_direct(a, target) for a in node.args)
     if _is(node, target):
         return True
     return any(_direct(child, target) for child in ast.iter_child_nodes(node))

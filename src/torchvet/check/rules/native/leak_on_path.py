@@ -24,11 +24,14 @@ RULE = Rule(
 )
 
 
+PLACES = {"created": Text("created here", "在此创建"), "more": Text("also left here", "此处同样离开")}
+
+
 @RULE.asking("native.exits")
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for fault in answers:
         message, help = said(fault)
-        notes = [note_at(project, m, pos, Text("created here", "在此创建")) for m, pos, _ in fault.notes[:20]]
+        notes = [note_at(project, m, pos, PLACES[what]) for m, pos, what in fault.notes[:20]]
         yield RULE.at(project, fault.module, fault.pos, message, severity=fault.severity, help=help, notes=notes)
 
 
