@@ -64,6 +64,11 @@ def places(case: Case) -> dict[int, Place]:
         frames = fact.values.get("main") or []
         if frames:
             out[fact.rank] = place(fact.rank, frames, fact)
+    if not out:  # the traceback of a timeout shows where the rank had waited; that of a lost connection may be later
+        for fact in case.of("exception"):
+            frames = fact.values.get("frames") or []
+            if fact.rank is not None and frames and "Timed out waiting" in str(fact.values.get("message")):
+                out.setdefault(fact.rank, place(fact.rank, frames, fact))
     return out
 
 

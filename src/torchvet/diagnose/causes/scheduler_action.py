@@ -93,7 +93,7 @@ def _hypothesis(case: Case, sub: str, facts: list[Fact]) -> Hypothesis:
             "node failure": Text(
                 "look at the node: scontrol show node, its kernel log", "检查该节点：scontrol show node 及其内核日志"
             ),
-        }.get(sub, Text("scontrol show job, kubectl describe pod", "scontrol show job、kubectl describe pod"))
+        }.get(sub, Text("scontrol show job, kubectl describe pod", "查看 scontrol show job、kubectl describe pod"))
     )
     out.side = failed(case) is False and sub == "cancelled"
     return out
