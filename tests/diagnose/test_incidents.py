@@ -90,19 +90,31 @@ def test_the_incidents_are_there():
     assert not any(name.startswith("nvrx") for name in licences)
 
 
-# what only the dumps can tell: sizes, groups, and the call of a rank that was closed before its timeout
-NEEDS_DUMPS = {"gloo-size-mismatch", "gloo-subgroup-cycle", "gloo-growth-and-hang"}
-
-
 @pytest.mark.parametrize("truth", [p for p in CASES if p.parent.name.startswith("gloo-")], ids=lambda p: p.parent.name)
 def test_logs_alone(truth, tmp_path):
-    """Without dumps and stacks the answer is the same, or careful; it is never another one."""
+    """Without dumps and stacks the answer is the same, or careful: it is never another one."""
     folder = tmp_path / "job"
     shutil.copytree(truth.parent / "evidence", folder, ignore=shutil.ignore_patterns("fr_*", "stacks"))
+    row = yaml.safe_load(truth.read_text("utf-8"))
     found = diagnose([str(folder)])
-    wrong = judged(yaml.safe_load(truth.read_text("utf-8")), found)
-    if truth.parent.name in NEEDS_DUMPS:
+    wrong = judged(row, found)
+    if wrong and found.verdicts:
+        first = found.verdicts[0]
+        ranks = {r for c in row["causes"] for r in c.get("ranks") or []}
+        careful = first.cause == "unknown" or ("cannot be told" in str(first.summary) and ranks <= set(first.ranks))
+        assert careful and first.confidence != "confirmed", wrong
         assert not [w for w in wrong if w.startswith(("says", "a healthy"))]
-        assert all(h.confidence != "confirmed" for h in found.verdicts)
-    else:
-        assert not wrong
+        return
+    assert not wrong
+
+
+def test_logs_alone_are_mostly_enough():
+    """The careful answers stay few: sizes, groups, and calls of ranks that were closed before their timeout."""
+    right = total = 0
+    for truth in CASES:
+        if truth.parent.name.startswith("gloo-"):
+            evidence = truth.parent / "evidence"
+            paths = [str(p) for p in evidence.iterdir() if p.name not in ("fr_live", "fr_exit", "stacks")]
+            right += not judged(yaml.safe_load(truth.read_text("utf-8")), diagnose(paths))
+            total += 1
+    assert right >= 0.7 * total, f"{right} of {total}"
