@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torchvet.findings import Text
+
 from .model import Case, Diagnosis, Fact, Hypothesis, all_causes
 from .reading import read
 
@@ -27,7 +29,13 @@ def diagnose(paths: list[str], progress: Callable[[str], None] | None = None, wo
     found: list[Hypothesis] = []
     for cause in all_causes().values():
         assert cause.judge is not None
-        found += cause.judge(case)
+        try:
+            found += list(cause.judge(case))
+        except Exception as e:  # one cause's bug must not cost the verdict
+            why = f"{type(e).__name__}: {e}"[:120]
+            text = Text("torchvet failed on the cause {name}: {what}", "torchvet 在判断原因 {name} 时出错：{what}",
+                        name=cause.name, what=why)  # fmt: skip
+            inventory.problems.append(("torchvet", text))
     verdicts, side = judged(found, case)
     if not verdicts:
         verdicts = unexplained(case)

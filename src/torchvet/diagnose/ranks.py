@@ -38,6 +38,9 @@ _BIGGEST_WORLD = 200_000
 def settle(case: Case) -> None:
     """Fill `case.ranks`, the size of the job and what is missing; give facts that know only a process or a local rank
     the global rank they are about."""
+    for fact in case.facts:
+        if not isinstance(fact.rank, int):
+            fact.rank = None  # a line that was damaged: no number of any job
     _last_attempts(case)
     bases = _bases(case)
     places = _places(case, bases)

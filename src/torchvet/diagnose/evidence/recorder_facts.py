@@ -377,6 +377,6 @@ def _number(value: Any) -> int | None:
         return None
     if isinstance(value, int):
         return value if -(1 << 63) <= value < 1 << 64 else None
-    if isinstance(value, str) and len(value) < 21 and value.lstrip("-").isdigit():
+    if isinstance(value, str) and len(value) < 21 and value.isascii() and value.removeprefix("-").isdigit():
         return int(value)
     return None
