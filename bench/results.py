@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "RESULTS.md"
 ORDER = (
     "cases", "real", "speed", "families", "scale", "corpus", "read loader,wrap", "read collective", "overhead", "tune",
-    "native", "scale diagnose",
+    "native", "scale diagnose", "preflight",
 )  # fmt: skip
 
 
