@@ -1010,6 +1010,46 @@ def test_advice_is_no_fact(tmp_path):
     assert not found.verdicts and not found.side_findings
 
 
+@case("host-oom", sub="cgroup")
+def pod_as_yaml(job: Job):
+    job.steps(0, 30)
+    job.write(
+        "pod.yaml.txt",
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: train-worker-0\nstatus:\n  containerStatuses:\n  - name: trainer\n    state:\n      terminated:\n        containerID: containerd://x\n        exitCode: 137\n        finishedAt: 2025-03-04T11:20:05Z\n        reason: OOMKilled\n",
+    )
+
+
+@case("unknown", "rank-absent")
+def pod_killed_without_reason(job: Job):
+    job.steps(0, 30)
+    job.write(
+        "pod.txt",
+        "Name:             train-worker-1\nNamespace:        ml\nStatus:           Failed\nContainers:\n  trainer:\n    State:          Terminated\n      Reason:       Error\n      Exit Code:    137\n",
+    )
+
+
+@case("rank-absent", ranks=(2,))
+def docker_json_log(job: Job):
+    import json
+
+    lines = [f"[rank{r}]: step {s}" for s in range(3) for r in range(4)] + [
+        "[rank2]: Traceback (most recent call last):",
+        '[rank2]:   File "/workspace/proj/train.py", line 61, in main',
+        "[rank2]:     work()",
+        "[rank2]: KeyError: 'dog'",
+    ]
+    merged(
+        job,
+        [
+            json.dumps(
+                {"log": line + "\n", "stream": "stderr", "time": "2025-03-04T11:20:05.1Z"}, separators=(",", ":")
+            )
+            for line in lines
+        ],
+        "abc-json.log",
+    )
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_wording(name, tmp_path):
     make, causes, ranks, sub = CASES[name]

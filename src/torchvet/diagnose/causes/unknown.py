@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..model import Case
+    from ..model import Case, Fact
 
 CAUSE = Cause(
     kind="unknown",
@@ -29,6 +29,10 @@ def check(case: Case) -> Iterator[Hypothesis]:
     ranks = sorted(r.number for r in case.ranks.values() if r.code in (-9, 137) and not r.closed)
     if ranks:
         yield _killed(case, ranks)
+        return
+    pods = [f for f in case.of("exit") if f.values.get("by") == "kubernetes" and f.values.get("code") == 137]
+    if pods and not case.of("oom-kill", "cgroup", "scheduler"):
+        yield _pods(pods)
         return
     ended = [f for f in case.of("terminated") if f.values.get("by") == "launcher"]
     if ended and not any(r.code not in (None, 0) and not r.closed for r in case.ranks.values()):
@@ -50,6 +54,20 @@ def check(case: Case) -> Iterator[Hypothesis]:
             )
         )
         yield out
+
+
+def _pods(facts: list[Fact]) -> Hypothesis:
+    names = ", ".join(sorted({str(f.values.get("pod") or "?") for f in facts})[:4])
+    summary = Text("{pods} ended with exit code 137 (SIGKILL) and no OOM record; who sent it is not known",
+                   "{pods} 以退出码 137（SIGKILL）结束且没有 OOM 记录，发送者未知", pods=names)  # fmt: skip
+    ranks = sorted({f.rank for f in facts if f.rank is not None})
+    out = Hypothesis("unknown", "SIGKILL by unknown", summary, ranks, POSSIBLE)
+    out.supports = [Link(f, Text("{words}", "{words}", words=f.text[:140]), STRONG) for f in facts[:3]]
+    out.missing = [
+        Text("events of the pod and of the node (kubectl get events)", "Pod 与节点的事件（kubectl get events）"),
+        Text("kernel log of the node", "节点的内核日志"),
+    ]
+    return out
 
 
 def _killed(case: Case, ranks: list[int]) -> Hypothesis:

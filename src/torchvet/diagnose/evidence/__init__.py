@@ -25,6 +25,8 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     ddp             what ("unused", "twice", "shape", "order", "uneven"), about (rank), indices, parameters
     exit            code, signal, by ("launcher", "block", "agent", "kubernetes", "slurm", "recorded", "shell"),
                     pid, local, node, first (torchelastic's "root cause": a fact of the timeline, never a cause)
+    launcher-exit   code                                             the end of the launcher itself
+    launched        world, pid                                       a start script says which rank is which process
     closing         pid, signal                                      the launcher ends a process
     terminated      signal                                           the process says that a signal ended it
     attempt         number                                           the launcher restarts the workers
@@ -44,16 +46,18 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     fd              what ("open", "ancdata")
     space           path, size, used, free, percent; or errno (28, 27, 122), path: a write that failed
     memory          total, free, available, shared                   `free`, /proc/meminfo
+    oom-limit       usage, limit; oom-invoked: process; kernel-log: lines, node (a kernel log was there)
     cgroup          oom, oom_kill, max, current                      memory.events and its neighbours
     xid, sxid       number, device, pid, process                     NVRM lines; `rank` by pid or bus id
     link            device, port, state                              InfiniBand or Ethernet link
     pcie, ecc, kernel, hung-task, segfault                           other lines of a kernel log
     nccl-warn       host, pid, device, message, about ("fabric", "shm", "cuda", "peer", "mismatch", "harmless", "")
+    nccl-error      message, version; nccl-completion: peer, status  how NCCL failed
     nccl-init       nranks, device, bus, host, pid; nccl-version     where a rank's GPU is
     device-error    what ("illegal access", "assert", "launch failure", "ecc", "nvlink", "lost", ...), error
     crash           signal, what                                     native crash said by the process
     rendezvous      what ("clients", "connect", "port", "keys", "resolve", "refused"), host, port, joined, expected, ms
-    config          what (see patterns.py), and what it names
+    config          what (see patterns.py), and what it names; interface: a network interface that is not there
     scheduler       state, reason, job, step, limit, elapsed, nodes, by ("slurm", "kubernetes", "lsf", "pbs")
     process         pid, state, wchan, rss, threads, command
     env             name: value ...                                  the environment of a rank or a job

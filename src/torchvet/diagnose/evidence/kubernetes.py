@@ -54,7 +54,7 @@ def _described(item: Item, lines: list[str]) -> Iterator[Fact]:
             if (event := _EVENT.match(line)) and event.group(2) in _REASONS:
                 yield from _reason(item, number, line, event.group(2), pod, order)
                 continue
-            if key in ("Name", "name") and colon:
+            if key in ("Name", "name") and colon and value:
                 pod = value
             elif key == "Node" and colon:
                 node = value.split("/")[0]
@@ -70,9 +70,14 @@ def _described(item: Item, lines: list[str]) -> Iterator[Fact]:
             row = {"state": value}
         elif key in ("Reason", "reason") and row:
             row["reason"] = value.strip('"')
+            if "code" in row:  # YAML sorts exitCode before reason
+                yield from _container(item, number, pod, container, row, node, order)
+                row = {}
         elif key in ("Exit Code", "exitCode") and row and value.lstrip("-").isdigit():
             row["code"] = int(value)
-            yield from _container(item, number, pod, container, row, node, order)
+            if key == "Exit Code" or "reason" in row:
+                yield from _container(item, number, pod, container, row, node, order)
+                row = {}
         elif key in ("memory",) and section in ("Containers", "spec") and size_of(value):
             yield Fact(
                 "container",

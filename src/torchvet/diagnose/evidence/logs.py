@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 
@@ -136,6 +137,8 @@ class LogReading:
         return fact
 
     def line(self, number: int, raw: bytes, active: tuple[bytes, ...], full: bool) -> None:
+        if raw[:8] == b'{"log":"':  # Docker's json-file driver
+            raw = _of_docker(raw)
         raw = clean(raw)
         if b"\r" in raw:
             parts = [p for p in raw.split(b"\r") if p.strip()]
@@ -369,6 +372,14 @@ class LogReading:
 @cache
 def _literals() -> Literals:
     return Literals({**BY_LITERAL, **KERNEL_BY_LITERAL})
+
+
+def _of_docker(raw: bytes) -> bytes:
+    try:
+        row = json.loads(raw)
+    except (ValueError, RecursionError):
+        return raw
+    return str(row.get("log", "")).encode("utf-8", "replace") if isinstance(row, dict) else raw
 
 
 def read(item: Item) -> Iterator[Fact]:
