@@ -86,6 +86,21 @@ def test_own_sitecustomize_still_runs(tmp_path):
     assert done.stdout.split() == ["5", str(tmp_path / "sitecustomize.py")]
 
 
+def test_memory_of_gpus_is_kept(tmp_path):
+    """A stand-in for nvidia-smi answers as the real one does."""
+    (tmp_path / "bin").mkdir()
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '0, 1024, 81559, 37'\necho '1, 2, 81559, 0'\n")
+    smi.chmod(0o755)
+    environment = settings()
+    environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
+    words = [sys.executable, "-m", "torchvet", "run", "--out", str(tmp_path / "r"), "--", "sleep", "1.5"]
+    assert subprocess.run(words, env=environment, capture_output=True).returncode == 0
+    text = next((tmp_path / "r" / "attempt_0").glob("wrapper_*.jsonl")).read_text()
+    rows = [json.loads(x) for x in text.splitlines()]
+    assert [r["gpus"] for r in rows if "gpus" in r] == [[[0, 1024, 81559, 37], [1, 2, 81559, 0]]]
+
+
 # ---------------------------------------------------------------------------------------------------- folder
 def test_lines_are_bounded_and_whole(tmp_path):
     lines = folder.Lines(str(tmp_path / "x.jsonl"), most=1000)

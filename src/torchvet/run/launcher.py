@@ -30,6 +30,8 @@ POLL = 1.0
 """Seconds between two looks at the ranks."""
 SERIES = 10.0
 """Seconds between two lines about the node."""
+GPU_SERIES = 30.0
+"""Seconds between two questions to nvidia-smi."""
 STALE = 10.0
 """Seconds without a beat from which on a process is looked at from outside."""
 PASSED_ON = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
@@ -49,7 +51,8 @@ class Run:
         self.states: dict[int, str] = {}
         self.gone: set[str] = set()
         self.requested = 0.0
-        self.series_at = 0.0
+        self.series_at = self.gpus_at = 0.0
+        self.gpus_failed = 0
         self.started_up = uptime()
 
     # ------------------------------------------------------------------------------------------------- start
@@ -184,7 +187,27 @@ class Run:
         self.look_for_request()
         if now - self.series_at >= SERIES and self.settings.get("host", True):
             self.series_at = now
-            self.event("node", available=host_series.available(), **host_series.shared_memory(), **host_series.cgroup())
+            more = {**host_series.shared_memory(), **host_series.cgroup()}
+            if now - self.gpus_at >= GPU_SERIES and self.gpus_failed < 2:
+                self.gpus_at = now
+                more["gpus"] = self.gpus()
+            self.event("node", available=host_series.available(), **more)
+
+    def gpus(self) -> list[list[int]]:
+        """[index, MiB used, MiB in all, % busy] of each GPU; empty where nothing answers. A driver that hangs is asked
+        twice, no more."""
+        query = [
+            "nvidia-smi",
+            "--query-gpu=index,memory.used,memory.total,utilization.gpu",
+            "--format=csv,noheader,nounits",
+        ]
+        try:
+            done = subprocess.run(query, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5)
+            rows = [[int(float(x)) for x in line.split(",")] for line in done.stdout.splitlines()]
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            rows = []
+        self.gpus_failed = 0 if rows else self.gpus_failed + 1
+        return rows
 
     def look_for_request(self) -> None:
         """Somebody stalls: say so once, with the rank that told."""
