@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from torchvet.diagnose.evidence import safe_pickle
 from torchvet.diagnose.evidence.recorder_facts import facts_of
-from torchvet.diagnose.model import Case, Inventory, all_causes
+from torchvet.diagnose.model import Case, Fact, Inventory, all_causes
 from torchvet.diagnose.ranks import settle
 from torchvet.diagnose.verdict import judged
 
@@ -212,3 +212,18 @@ def test_two_against_two_cannot_be_told():
 def test_a_healthy_job_is_not_blamed():
     for name in ("gloo-healthy", "gloo-growth-only"):
         assert not diagnosed(dumps(name))
+
+
+def test_dumps_of_a_running_job_are_no_hang():
+    """Taken within a second of the last call, one rank a call behind: that is a job at work, unless something failed."""
+    whole = dumps("gloo-host-stall-save")
+    last = max(e["time_created_ns"] for d in whole.values() for e in d["entries"]) / 1e9
+    facts = [f for r, d in whole.items() for f in facts_of(d, f"fr/rank_{r}", cut=False, written=last + 0.4)]
+    for extra, expected in (([], []), ([Fact("exit", "launcher.log", rank=1, values={"code": 1, "by": "block"})], [0])):
+        case = Case([*facts, *extra], Inventory())
+        settle(case)
+        assert case.waits.roots == expected
+    late = [f for r, d in whole.items() for f in facts_of(d, f"fr/rank_{r}", cut=False, written=last + 30)]
+    case = Case(late, Inventory())
+    settle(case)
+    assert case.waits.roots == [0]

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .ranks import failed
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
-from .waits_groups import group_states
+from .waits_groups import chosen_dumps, group_states
 from .waits_pairs import Pair, pairs_of
 from .waits_stacks import OUTSIDE, Place, more_votes, places, stack_split, stack_wait, unseen_split
 from .waits_texts import told
@@ -23,6 +24,22 @@ from .waits_votes import Split, fingerprints, left_out, splits_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .model import Case, Fact
+
+
+YOUNG_S = 2.0
+
+
+def _of_a_running_job(case: Case) -> bool:
+    """Whether the dumps were written while calls were being made: then what is unfinished is at work, not stuck.
+
+    By the time of the files, which copies may change: to later times, never to the moment of the last call.
+    """
+    ages = [
+        fact.values["written"] - fact.values["latest"] / 1e9
+        for fact in chosen_dumps(case).values()
+        if fact.values.get("written") and fact.values.get("latest")
+    ]
+    return bool(ages) and sum(-1.0 <= age < YOUNG_S for age in ages) * 2 > len(ages)
 
 
 @dataclass(slots=True)
@@ -44,6 +61,9 @@ class Waits:
         self.told: list[Wait] = told(case, self.groups)
         self.stuck: list[Stuck] = [s for g in self.groups for s in stuck_of(g)]
         self.pairs: list[Pair] = pairs_of(case)
+        self.running = failed(case) is None and _of_a_running_job(case)
+        if self.running:
+            self.waits, self.stuck, self.pairs = [], [], []
         self.splits: list[Split] = [s for g in self.groups if (s := splits_of(g))]
         detail = fingerprints(case)
         if detail is not None and not any(s.by == "recorder" for s in self.splits):
@@ -99,8 +119,8 @@ class Waits:
 
     def joined(self) -> list[Joined]:
         """Calls that all known members have made and not finished."""
-        out = []
-        for group in self.groups:
+        out: list[Joined] = []
+        for group in self.groups if not self.running else ():
             opened = {r: p for r, p in group.ranks.items() if p.open is not None}
             if not opened or len(group.members) < 2:
                 continue

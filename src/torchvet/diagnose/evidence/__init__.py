@@ -8,6 +8,7 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
 
     progress        group, description, members, world, first, enqueued, completed, started, version, backend, empty
                     how far a rank is in one process group by its own count (recorder dump or watchdog line)
+    recorder        one dump of the flight recorder: see `recorder_facts.py`
     call            group, seq, op, sizes, dtypes, state, p2p, peer, frames, created
                     one call of a rank that is not finished (or stands where others differ)
     watchdog        group, description, group_rank, seq, op, numel_in, numel_out, shape, ran_ms, timeout_ms
