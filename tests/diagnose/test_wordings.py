@@ -1050,6 +1050,65 @@ def docker_json_log(job: Job):
     )
 
 
+@case("uneven-inputs", "rank-absent", ranks=(2,))
+def join_says_uneven(job: Job):
+    job.steps(0, 91, [0, 1, 3]).steps(0, 88, [2])
+    for r in range(4):
+        job.raised(
+            r, "RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks.", MAIN
+        )
+    job.ended(dict.fromkeys(range(4), 1), 0)
+
+
+@case("device-stuck", ranks=(1,))
+def gsp_timeout(job: Job):
+    job.steps(0, 30)
+    for r in range(4):
+        job.watchdog(r, 31)
+    job.ended(dict.fromkeys(range(4), -6), 0)
+    job.write(
+        "dmesg.txt",
+        "[Tue Mar  4 11:10:01 2025] NVRM: _kgspLogXid119: ****** GSP Timeout ******\n[Tue Mar  4 11:10:01 2025] NVRM: Xid (PCI:0000:43:00): 119, pid=4101, name=python, Timeout after 45s of waiting for RPC response from GPU1 GSP! Expected function 76 (GSP_RM_CONTROL) sequence 24174.\n",
+    )
+
+
+@case("fabric", ranks=(2, 6))
+def link_and_another_time_zone(job: Job):
+    job.steps(0, 5)
+    for r, peer in ((2, 8), (6, 7)):
+        job.out(
+            r,
+            f"node-{'ab'[r // 4]}:41{r:02d}:99 [2] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.{peer}<41000> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n",
+        )
+        job.err(
+            r,
+            f"[rank{r}]:[E304 11:20:04.0{r}3140127 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {r}] Process group watchdog thread terminated with exception: NCCL error in: /pytorch/NCCLUtils.cpp:77, remote process exited or there was a network error, NCCL version 2.21.5\n",
+        )
+    job.write(
+        "kernel_node-b.log",
+        "Mar  4 03:19:41 node-b kernel: mlx5_core 0000:9a:00.0: Port module event[error]: module 0, Cable error\nMar  4 03:19:41 node-b kernel: mlx5_core 0000:9a:00.0 mlx5_2: Port: 1 Link DOWN\n",
+    )
+
+
+link_and_another_time_zone.world, link_and_another_time_zone.nodes = 8, 2
+
+
+@case("rank-absent", ranks=(1,))
+def worker_gone(job: Job):
+    job.steps(0, 30).raised(1, "RuntimeError: DataLoader worker (pid(s) 5512) exited unexpectedly", MAIN).closed(1)
+
+
+@case("store-rendezvous", "configuration", "fabric")
+def full_mesh_failed(job: Job):
+    for r in range(4):
+        job.raised(
+            r,
+            "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
+            MAIN,
+        )
+    job.ended(dict.fromkeys(range(4), 1), 0)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_wording(name, tmp_path):
     make, causes, ranks, sub = CASES[name]

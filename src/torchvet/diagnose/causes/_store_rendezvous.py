@@ -120,9 +120,11 @@ def not_resolved(case: Case, facts: list[Fact]) -> Hypothesis:
 def no_connection(case: Case, facts: list[Fact]) -> Hypothesis:
     ranks = sorted({f.rank for f in facts if f.rank is not None and f.values.get("what") in ("connect", "refused")})
     known = next((f for f in facts if f.values.get("host")), facts[0])
-    where = (
-        f"{known.values.get('host', '?')}:{known.values.get('port', '?')}" if known.values.get("host") else "the store"
-    )
+    where = Text("the store", "存储")
+    if known.values.get("host"):
+        where = Text(f"{known.values['host']}:{known.values.get('port', '?')}")
+    elif known.values.get("what") == "mesh":
+        where = Text("each other (gloo)", "彼此（gloo）")
     all_of_them = bool(ranks) and len(ranks) >= len(case.ranks) - 1
     out = Hypothesis(
         "store-rendezvous",

@@ -36,18 +36,16 @@ def check(case: Case) -> Iterator[Hypothesis]:
     if odd := odd_addresses(case, by):
         yield wrong_address(case, by, *odd)
         return
+    said = [(f.source, f.line) for f in facts]
     own = [
-        f
-        for f in case.of("exception")
-        if not f.values.get("victim")
-        and not f.values.get("ignored")
-        and "Dist" not in str(f.values.get("type"))
-        and "socket" not in str(f.values.get("message"))
-        and "endezvous" not in str(f.values.get("type"))
-    ]
+        f for f in case.of("exception")
+        if not f.values.get("victim") and not f.values.get("ignored") and "Dist" not in str(f.values.get("type"))
+        and "socket" not in str(f.values.get("message")) and "endezvous" not in str(f.values.get("type"))
+        and not any(source == f.source and f.line <= line <= f.line + 400 for source, line in said)
+    ]  # fmt: skip
     if "clients" in by and not own and not never_started(case):
         yield clients_missing(case, by["clients"])
     elif "resolve" in by:
         yield not_resolved(case, by["resolve"])
-    elif any(k in by for k in ("connect", "refused", "agents", "keys")) and not own and not had_joined(case):
-        yield no_connection(case, [f for k in ("connect", "refused", "agents", "keys") for f in by.get(k, [])])
+    elif any(k in by for k in ("connect", "refused", "agents", "keys", "mesh")) and not own and not had_joined(case):
+        yield no_connection(case, [f for k in ("connect", "refused", "agents", "keys", "mesh") for f in by.get(k, [])])

@@ -8,6 +8,7 @@ from ..model import CONFIRMED, MEDIUM, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_votes import OPERATION, SIZES
+from ._join import exhausted
 from .collective_mismatch import first_splits
 
 TYPE_CHECKING = False
@@ -36,6 +37,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
             skipped = [f for f in case.of("nan", rank=rank) if f.values.get("skipped")]
             if missing or lines or skipped:
                 yield _hypothesis(case, split, rank, missing, lines, skipped)
+    yield from exhausted(case)
 
 
 def steps_left_out(case: Case, rank: int, others: list[int]) -> list[Fact]:

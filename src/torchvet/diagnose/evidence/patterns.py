@@ -195,6 +195,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("rendezvous", b"client socket has failed", rb"The client socket has failed to connect to (?:any network address of \()?\[?(?P<host>[^\],)]+)\]?(?:, |:)(?P<port>\d+)\)?(?P<tail>.*)", MEDIUM, what="refused"),
     P("rendezvous", b"server socket has failed", rb"The server socket has failed to (?:listen on|bind to) (?:any local network address|\S+).*?(?:port: (?P<port>\d+)|:(?P<port2>\d+)).*?(?P<error>EADDRINUSE|address already in use|errno: 98|EACCES|EADDRNOTAVAIL)", what="port"),
     P("rendezvous", b"ddress already in use", rb"(?:\[Errno 98\]|EADDRINUSE|errno: 98|:)[^\n]*[Aa]ddress already in use", what="port"),
+    P("rendezvous", b"connectFullMesh failed", rb"connectFullMesh failed with (?P<error>.*)", MEDIUM, what="mesh"),
     P("rendezvous", b"connect() timed out", rb"connect\(\) timed out\. Original timeout was (?P<ms>\d+) ms", MEDIUM, what="connect"),
     P("rendezvous", b"wait timeout after", rb"(?i)wait timeout after (?P<ms>\d+) ?ms, keys: (?P<keys>\S+)", what="keys"),
     P("rendezvous", b"ait timeout", rb"\bWait timeout\b(?! after)", WEAK, what="keys"),
