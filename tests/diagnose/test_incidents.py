@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 from pathlib import Path
@@ -118,3 +119,41 @@ def test_logs_alone_are_mostly_enough():
             right += not judged(yaml.safe_load(truth.read_text("utf-8")), diagnose(paths))
             total += 1
     assert right >= 0.7 * total, f"{right} of {total}"
+
+
+def damaged(folder: Path, chooser: random.Random) -> None:
+    """Some files are gone, cut, mixed up or have wrong bytes."""
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        fate, data = chooser.random(), path.read_bytes()
+        if fate < 0.2:
+            path.unlink()
+        elif fate < 0.3:
+            path.write_bytes(data[: chooser.randrange(len(data) + 1)])
+        elif fate < 0.4:
+            lines = data.split(b"\n")
+            chooser.shuffle(lines)
+            path.write_bytes(b"\n".join(lines))
+        elif fate < 0.5 and data:
+            wrong = bytearray(data)
+            for _ in range(20):
+                wrong[chooser.randrange(len(wrong))] = chooser.randrange(256)
+            path.write_bytes(bytes(wrong))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_evidence_is_survived(seed, tmp_path):
+    chooser = random.Random(seed)
+    folder = tmp_path / "job"
+    shutil.copytree(chooser.choice(CASES).parent / "evidence", folder)
+    damaged(folder, chooser)
+    found = diagnose([str(folder)])
+    assert not [p for p in found.inventory.problems if "torchvet failed here" in str(p[1])]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", ["gloo-healthy", "gloo-growth-only"])
+def test_damage_does_not_make_a_healthy_run_sick(name, seed, tmp_path):
+    folder = tmp_path / "job"
+    shutil.copytree(STORED / name / "evidence", folder)
+    damaged(folder, random.Random(seed))
+    assert [(h.cause, h.sub) for h in diagnose([str(folder)]).verdicts] == []
