@@ -155,3 +155,40 @@ def test_mistakes_are_one_line(words, says, tmp_path):
         [sys.executable, "-m", "torchvet", "run", *words], env=settings(), cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_ranks_that_a_script_spawns(tmp_path):
+    """No launcher sets RANK: the process group tells."""
+    pytest.importorskip("torch")
+    (tmp_path / "p.py").write_text(
+        textwrap.dedent(
+            """
+            import socket, torch, torch.distributed as dist, torch.multiprocessing as mp
+            def work(rank, port):
+                dist.init_process_group("gloo", rank=rank, world_size=2, init_method=f"tcp://127.0.0.1:{port}")
+                dist.all_reduce(torch.ones(1))
+            if __name__ == "__main__":
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", 0))
+                    port = s.getsockname()[1]
+                mp.spawn(work, args=(port,), nprocs=2)
+            """
+        )
+    )
+    words = [
+        sys.executable,
+        "-m",
+        "torchvet",
+        "run",
+        "--out",
+        "kept",
+        "--interval",
+        "0.2",
+        "--",
+        sys.executable,
+        "p.py",
+    ]
+    done = subprocess.run(words, env=settings(), cwd=tmp_path, capture_output=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(p.read_text()) for p in sorted((tmp_path / "kept" / "attempt_0").glob("rank_*/about.json"))]
+    assert [(t["rank"], t["world"]) for t in told] == [(0, 2), (1, 2)]

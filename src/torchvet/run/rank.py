@@ -71,6 +71,7 @@ class Watch:
         self.by_hand = False
         self.folder = ""
         self.rank = -1
+        self.world = 1
         self.thread: threading.Thread | None = None
         self.moved = self.stepped = time.monotonic()
         self.seen: tuple[Any, ...] = ()
@@ -105,12 +106,13 @@ class Watch:
             self.count()
 
     # ------------------------------------------------------------------------------------------------- begin
-    def begin(self, rank: int | None = None) -> None:
+    def begin(self, rank: int | None = None, world: int | None = None) -> None:
         """Find the rank, make its folder, start to look. Does nothing the second time."""
         with self.lock:
             if self.thread is not None or os.getpid() != self.pid:
                 return
             self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
+            self.world = int(os.environ.get("WORLD_SIZE", "1") or 1) if world is None else world
             folder = os.path.join(self.attempt, f"rank_{self.rank}")
             about = read_json(os.path.join(folder, "about.json"))
             if about is not None and about.get("pid") != self.pid and about.get("node") == socket.gethostname():
@@ -135,7 +137,7 @@ class Watch:
         torch, environ = self.torch, os.environ
         version = getattr(torch, "version", None)
         return {
-            "schema": 1, "rank": self.rank, "world": int(environ.get("WORLD_SIZE", "1") or 1),
+            "schema": 1, "rank": self.rank, "world": self.world,
             "local_rank": int(environ.get("LOCAL_RANK", "0") or 0), "node": socket.gethostname(), "pid": self.pid,
             "started": time.time(), "monotonic": time.monotonic(), "argv": sys.argv, "cwd": os.getcwd(),
             "python": sys.version.split()[0], "torch": str(torch.__version__), "cuda": getattr(version, "cuda", None),
@@ -160,7 +162,7 @@ class Watch:
 
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
             answer = original(*args, **kwargs)
-            self.fenced(lambda: self.begin(dist.get_rank()))
+            self.fenced(lambda: self.begin(dist.get_rank(), dist.get_world_size()))
             return answer
 
         init_process_group.__wrapped__ = original  # type: ignore[attr-defined]
@@ -390,7 +392,7 @@ def attach(out: str, given: dict[str, Any]) -> Watch:
         _watch.fenced(_watch.install)
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
-        _watch.fenced(lambda: _watch.begin(dist.get_rank()))
+        _watch.fenced(lambda: _watch.begin(dist.get_rank(), dist.get_world_size()))
     elif "RANK" in os.environ or "WORLD_SIZE" not in os.environ:
         _watch.fenced(_watch.begin)
     return _watch
