@@ -103,6 +103,16 @@ class Waits:
         """The waits that lack this rank, those with most waiters first."""
         return sorted((w for w in self.all if rank in w.absent), key=lambda w: -len(w.waiters))
 
+    def waits_for_each(self, ranks: list[int], most: int = 4) -> list[Wait]:
+        """For each of some ranks the wait with most waiters that lacks it; one wait may lack several."""
+        out: list[Wait] = []
+        for rank in ranks:
+            found = self.waiting_for(rank)[: 1 if len(ranks) > 1 else 2]
+            out += [w for w in found if all(w is not k for k in out)]
+            if len(out) >= most:
+                break
+        return out
+
     def waiters(self) -> list[int]:
         return sorted({r for w in self.all for r in w.waiters})
 

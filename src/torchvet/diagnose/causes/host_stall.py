@@ -60,7 +60,7 @@ def _doing(case: Case, rank: int, monitor: Fact | None) -> str:
 def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) -> Hypothesis:
     waits = case.waits
     lacking = waits.waiting_for(ranks[0])
-    links = [waiting(w) for w in lacking[:2]] + stack_links(waits, ranks)
+    links = [waiting(w) for w in waits.waits_for_each(ranks)] + stack_links(waits, ranks)
     for fact in monitors[:2]:
         text = Text(
             "monitor of rank {rank}: {text}", "rank {rank} 的监控线程：{text}", rank=fact.rank, text=fact.text[:160]

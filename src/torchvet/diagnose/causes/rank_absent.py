@@ -70,7 +70,7 @@ def _hypothesis(case: Case, how: str, sub: str, rows: list[Absence], ranks: list
     waits = case.waits
     lacking = waits.waiting_for(ranks[0])
     links = [link for a in rows[:4] for link in a.links]
-    links += [waiting(w) for w in lacking[:2]]
+    links += [waiting(w) for w in waits.waits_for_each(ranks)]
     sites = {a.site for a in rows if a.site}
     site = rows[0].site
     where = f" ({site[0]}:{site[1]})" if site else ""
