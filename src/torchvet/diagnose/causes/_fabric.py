@@ -27,14 +27,11 @@ HARMLESS = re.compile(
 
 # completion status of a transfer (infiniband/verbs.h); 5 only follows another error of the same queue
 STATUS = {
-    12: "retry exceeded",
-    13: "receiver not ready",
-    4: "protection error",
-    10: "remote access error",
-    11: "remote operation error",
-    9: "remote invalid request",
-    5: "flushed",
-}
+    12: Text("retry exceeded", "重试次数耗尽"), 13: Text("receiver not ready", "接收端未就绪"),
+    4: Text("protection error", "保护错误"), 10: Text("remote access error", "远端访问错误"),
+    11: Text("remote operation error", "远端操作错误"), 9: Text("remote invalid request", "远端无效请求"),
+    5: Text("flushed", "已被冲刷"),
+}  # fmt: skip
 
 
 def told(facts: list[Fact], down: list[Fact], switch: list[Fact], ranks: list[int]) -> tuple[str, Text]:
@@ -42,7 +39,9 @@ def told(facts: list[Fact], down: list[Fact], switch: list[Fact], ranks: list[in
     status = next(
         (f.values["status"] for f in facts if f.values.get("status") in STATUS and f.values["status"] != 5), None
     )
-    word = f"completion status {status} ({STATUS[status]})" if status else ""
+    word = Text("")
+    if status:
+        word = Text("completion status {n} ({what})", "完成状态 {n}（{what}）", n=status, what=STATUS[status])
     if down:
         device = str(down[0].values.get("device") or down[0].values.get("bus") or "?")
         node = str(down[0].values.get("node") or "")
@@ -53,7 +52,7 @@ def told(facts: list[Fact], down: list[Fact], switch: list[Fact], ranks: list[in
             "链路 {at} 断开{status}；由 {who} 报告",
             at=at,
             who=named(ranks),
-            status=Text(": {word}", "：{word}", word=word) if word else "",
+            status=Text(": {word}", "：{word}", word=word) if status else "",
         )
     elif switch and not facts:
         number = switch[0].values.get("number")
@@ -66,7 +65,7 @@ def told(facts: list[Fact], down: list[Fact], switch: list[Fact], ranks: list[in
         )
     else:
         sub = "retry exceeded" if status == 12 else "transfer error"
-        text = word or str(facts[0].values.get("message", ""))[:100]
+        text = word if status else str(facts[0].values.get("message", ""))[:100]
         summary = Text(
             "transfers between nodes failed on {who}: {what}",
             "{who} 的节点间传输失败：{what}",
