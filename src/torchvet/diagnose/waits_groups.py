@@ -93,8 +93,9 @@ def chosen_dumps(case: Case) -> dict[int, Fact]:
     `last_completed_collective` advance on a timeout), and a rank may have gone on meanwhile.
     """
     folders: dict[str, list[Fact]] = {}
+    telling = {fact.source for fact in case.of("progress")}
     for fact in case.of("recorder"):
-        if fact.rank is not None:
+        if fact.rank is not None and fact.source in telling:  # others were written before there was a group
             folders.setdefault(_folder(fact.source), []).append(fact)
 
     def worth(facts: list[Fact]) -> tuple[int, int, float]:
