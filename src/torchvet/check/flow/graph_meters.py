@@ -38,6 +38,7 @@ class Meters(Keeping):
         self._named = 0
         self._keeping_names: dict[str, tuple[bool, int]] = {}
         self._imported: dict[str, set[str]] = {}
+        self._keepers: dict[int, list[tuple[Any, Any]]] = {}
 
     def kept_in(self, f: Function) -> Iterator[Kept]:
         graph = self.graph(f)
@@ -68,9 +69,9 @@ class Meters(Keeping):
         if not found_in or not any(self.carries(n) for n in given):
             return
         for g in found_in:
-            found = list(self.keepers_of(g, ()))
+            found = self.keepers(g)
             if found:
-                yield from self.kept_by(node, node, [(s, path) for s, path in found])
+                yield from self.kept_by(node, node, found)
 
     def may_be_keeper(self, name: str, f: Function) -> bool:
         """May a method of this name, called in `f`, keep what it is given: one of a parsed module does, or a file from
@@ -129,6 +130,15 @@ class Meters(Keeping):
             nodes = self.bound(receiver) if receiver.kind == "free" else [n for n, _ in self.parts_of(receiver, (), 4)]
             return any(n.kind == "object" and self.keeps_inputs(n) for n in nodes)
         return False
+
+    def keepers(self, f: Function) -> list[tuple[Any, Any]]:
+        """`keepers_of` for a call from outside, asked for once."""
+        if self._busy:
+            return list(self.keepers_of(f, ()))
+        known = self._keepers.get(id(f))
+        if known is None:
+            known = self._keepers[id(f)] = list(self.keepers_of(f, ()))
+        return known
 
     def keepers_of(self, f: Function, path: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Node, ...]]]:
         """The stores of a function (and of what it calls, two levels) that keep something made of its parameters in an

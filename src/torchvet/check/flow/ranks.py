@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from ..program.program import Program
     from .ranks_evaluation import Alone
     from .ranks_forward import Partial
+    from .ranks_pages import Page
     from .ranks_patience import Long
     from .ranks_processes import Forked, Teardown
     from .ranks_races import Race
     from .ranks_saves import Save, Stranded
     from .ranks_sends import Unmatched
     from .ranks_shapes import Ragged
-    from .ranks_suspects import Page
     from .ranks_threads import Concurrent
 
 CALLER_LEVELS = 2

@@ -11,7 +11,7 @@ from ..program.model import blocks_of, expressions_of, walk_expr
 from ..program.program import callee_name
 from .ranks_frames import Frame
 from .ranks_guarded import LEADS, SOME, Guarded, side
-from .ranks_suspects import callable_name
+from .ranks_pages import callable_name
 from .ranks_values import LEADER, UNKNOWN, at, truth
 from .traces import Trace
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import blocks_of, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
+from .ranks_pages import callable_name
 from .ranks_shapes import Shapes
-from .ranks_suspects import callable_name
 from .ranks_values import FALSE, NONE, UNKNOWN
 
 TYPE_CHECKING = False

@@ -16,7 +16,7 @@ from ..program.names import entities_of
 from . import ranks_expressions, ranks_models
 from .ranks_flags import Flags
 from .ranks_frames import Frame
-from .ranks_suspects import callable_name
+from .ranks_pages import callable_name
 from .ranks_values import NONE, REDUCED, UNKNOWN, const, leader_test, op, varies
 from .traces import Trace
 

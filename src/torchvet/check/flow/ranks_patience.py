@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..program.model import Block, Expr, Function, Module
     from ..program.names import Scope
     from .ranks_machine import Machine
-    from .ranks_suspects import Page
+    from .ranks_pages import Page
 
 SHORT = 120
 """Seconds that are too short for anything that writes a checkpoint."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, target_names, walk_block, walk_expr
 from ..program.program import callee_name
+from .ranks_pages import words_of
 from .ranks_races import Race
-from .ranks_suspects import words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
 from .ranks_guarded import ALL, Guarded, side
-from .ranks_suspects import words_of
+from .ranks_pages import words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Expr, Function, Module, Stmt
     from .ranks_machine import Machine
-    from .ranks_suspects import Page
+    from .ranks_pages import Page
 
     Path = tuple[Any, ...]
 

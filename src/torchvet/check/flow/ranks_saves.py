@@ -6,8 +6,8 @@ from ... import knowledge
 from ..program.model import calls_in, dotted, walk_block, walk_expr
 from ..program.program import callee_name
 from .ranks_guarded import ALL, LEADS, Guarded, side
+from .ranks_pages import callable_name
 from .ranks_races import RANKED
-from .ranks_suspects import callable_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import blocks_of, dotted, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
-from .ranks_suspects import callable_name
+from .ranks_pages import callable_name
 from .ranks_values import ARITHMETIC, COMPARISONS, RELATIONS, UNKNOWN
 
 TYPE_CHECKING = False
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from ..program.model import Block, Expr, Function, Module, Stmt
     from .ranks_machine import Machine
+    from .ranks_pages import Page
     from .ranks_saves import Saves
-    from .ranks_suspects import Page
     from .ranks_values import Value
 
 WORLDS = (2, 3, 4, 8)

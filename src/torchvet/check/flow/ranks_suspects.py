@@ -9,22 +9,22 @@ word by word in the texts: searching a text for one word is a thousand times fas
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
 from posixpath import dirname
 from re import compile
 
 from ... import knowledge
+from .ranks_heat import COMMON, Heat
+from .ranks_near import Near
+from .ranks_pages import Page, Where, callable_name, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from ..program.model import Function, Module
     from ..program.program import Program
 
 WORD = compile(r"[A-Za-z_]\w*")
-SPACED = bytes(c if c >= 128 or chr(c).isalnum() or c == 95 else 32 for c in range(256))
 CALLED = compile(r"([A-Za-z_]\w*)\(")
 FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 GLOBAL = compile(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
@@ -57,10 +57,6 @@ GUARDING = compile(
     r"|[=(].*\b(?:and|or|not|in)\b|range\(|::|lambda|get_rank\(\w"
 )
 """A line that can part the ranks; one that only passes a rank on cannot."""
-COMMUNICATES = compile(
-    r"dist|comm|accel|fabric|strateg|trainer|hvd|^xm$|group|engine|metric|self|util|mpu|parallel|^pl$|model|optim|state"
-)
-"""Objects on which a plain word such as `gather` can be a collective."""
 DECIDING_LINE = compile(r"(?:if|while|for|with|assert)\b[^\n]*:")
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
@@ -82,16 +78,6 @@ PREPARING = {"Accelerator", "prepare"}
 """Words of a module that wraps its model with accelerate; `prepare` alone is too common."""
 SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
-PLAIN_METHODS = {m for t in (dict, list, set, str) for m in dir(t)} | {
-    "cpu", "cuda", "device", "dtype", "eval", "named_parameters", "parameters", "reshape", "shape", "size", "start",
-    "close", "write", "stop", "enabled", "to", "view", "wait",
-}  # fmt: skip
-"""Methods of containers, tensors and modules: on an object other than the own one they are taken for those."""
-OWN = {"self", "cls"}
-LIBRARIES = {"torch", "nn", "F", "functional", "init", "optim", "np", "os", "path", "math", "json", "re", "time"}
-"""Holders of names that are not the project's."""
-COMMON = 30
-"""A name that more functions than this carry says nothing about which one is called."""
 
 
 def rank_words() -> set[str]:
@@ -113,79 +99,6 @@ def step_words() -> tuple[set[str], set[str]]:
     words = {w for q in rows if (w := q.rpartition(".")[2]) not in ("forward", "step", "backward")}
     strong = {w for w in words if "_" in w.strip("_") or w.startswith(("all", "barrier", "broadcast"))}
     return strong, words - strong
-
-
-def words_of(text: str) -> set[str]:
-    """The words of a text, numbers among them (a third faster than a pattern)."""
-    return set(text.encode("utf-8", "surrogatepass").translate(SPACED).decode("utf-8", "surrogatepass").split())
-
-
-class Page:
-    """The text of a module with the places of its functions."""
-
-    __slots__ = ("ends", "functions", "main", "module", "starts", "text", "tokens")
-
-    def __init__(self, program: Program, module: Module) -> None:
-        self.module = module
-        self.text = program.text(module.path) or ""
-        self.tokens = words_of(self.text)
-        self.main = program.main(module)
-        mixed = "\r" in self.text
-        lengths = map(len, self.text.splitlines(keepends=True) if mixed else self.text.split("\n"))
-        lines = list(accumulate(lengths, initial=0))
-        last = len(lines) - 1
-        gap = 0 if mixed else 1  # the line feeds
-        placed = []
-        for f in module.all_functions():
-            first, end = min(f.first_line - 1, last), min(f.end_line, last)
-            placed.append((lines[first] + gap * first, lines[end] + gap * end, f))
-        placed.sort(key=lambda x: (x[0], x[1]))
-        self.starts = [p[0] for p in placed]
-        self.ends = [p[1] for p in placed]
-        self.functions = [p[2] for p in placed]
-
-    def at(self, offset: int) -> Function:
-        """The function (not a nested one) that holds an offset, or the module's own code."""
-        n = bisect_right(self.starts, offset) - 1
-        while n >= 0:
-            if offset < self.ends[n]:
-                return self.functions[n]
-            n -= 1
-            if n >= 0 and self.ends[n] < self.starts[n + 1]:
-                break
-        return self.main
-
-    def places(self, word: str) -> Iterator[int]:
-        """Where a word stands."""
-        text = self.text
-        size = len(word)
-        i = text.find(word)
-        while i >= 0:
-            after = text[i + size : i + size + 1]
-            if not (after.isalnum() or after == "_") and not (i and (text[i - 1].isalnum() or text[i - 1] == "_")):
-                yield i
-            i = text.find(word, i + size)
-
-    def holding(self, *texts: str) -> list[Function]:
-        """The functions in which one of the texts stands, in their order."""
-        found: dict[int, Function] = {}
-        for text in texts:
-            i = self.text.find(text)
-            while i >= 0:
-                f = self.at(i)
-                found[id(f)] = f
-                i = self.text.find(text, i + len(text))
-        return sorted(found.values(), key=lambda f: f.pos)
-
-    def before(self, offset: int) -> str:
-        """What stands before an offset in its line."""
-        return self.text[self.text.rfind("\n", 0, offset) + 1 : offset]
-
-    def line(self, offset: int) -> tuple[int, str]:
-        """(start, text) of the line that holds an offset."""
-        start = self.text.rfind("\n", 0, offset) + 1
-        end = self.text.find("\n", offset)
-        return start, self.text[start : end if end >= 0 else len(self.text)]
 
 
 class Suspects:
@@ -214,12 +127,15 @@ class Suspects:
         """Functions to look at, in the order of files and lines."""
         self.find()
         out = []
+        beside = Near(self)
         for page in list(self.pages.values()):
             near = dirname(page.module.path) in self.wrapping
             # a test sets up and tears down through helpers: only what it runs itself is a finding
             testing = page.module.is_test
             for f in (*page.functions, page.main):
-                if id(f) in self._ranked and (id(f) in self._hot or near) and (not testing or self.direct(f)):
+                if id(f) not in self._ranked or (testing and not self.direct(f)):
+                    continue
+                if id(f) in self._hot or (near and beside.may_run(f)):
                     out.append(f)
         return out
 
@@ -236,53 +152,25 @@ class Suspects:
         self._found = True
         program = self.program
         counts: dict[str, int] = {}
-        for path, module in list(program.modules.items()):
-            if path not in program.loaded_on_demand:
-                page = self.pages[path] = Page(program, module)
-                self.searched.add(path)
-                if not page.tokens.isdisjoint(self.wraps) or page.tokens >= PREPARING:
-                    self.wrapping.add(dirname(path))
-                for f in page.functions:
-                    name = callable_name(f)
-                    counts[name] = counts.get(name, 0) + 1
+        modules = [(p, m) for p, m in program.modules.items() if p not in program.loaded_on_demand]
+        for _, module in modules:
+            for f in module.all_functions():
+                name = callable_name(f)
+                counts[name] = counts.get(name, 0) + 1
+        spreading = {n for n, count in counts.items() if count <= COMMON and not n.startswith("__")}
+        where = Where(spreading | self.steps | self.plain_steps)
+        for path, module in modules:
+            page = self.pages[path] = Page(program, module, where)
+            self.searched.add(path)
+            if not page.tokens.isdisjoint(self.wraps) or page.tokens >= PREPARING:
+                self.wrapping.add(dirname(path))
         for page in self.pages.values():
             self.learn(page)
         for page in self.pages.values():
             self.rank(page, counts)
-        self.heat(counts)
-
-    def heat(self, counts: dict[str, int]) -> None:
-        """Functions that reach a collective by the names they call."""
-        todo: list[tuple[Page, Function]] = []
-        for page in self.pages.values():
-            for word in page.tokens & self.steps:
-                todo += [(page, page.at(i)) for i in page.places(word)]
-            for word in page.tokens & self.plain_steps:
-                size = len(word)
-                for i in page.places(word):
-                    if page.text[i + size : i + size + 1] == "(" and communicates(page.text, i):
-                        todo.append((page, page.at(i)))
-        while todo:
-            fresh: set[str] = set()
-            for _, f in todo:
-                if id(f) not in self._hot:
-                    self._hot.add(id(f))
-                    name = callable_name(f)
-                    if name not in self.hot_names and counts.get(name, 0) <= COMMON and not name.startswith("__"):
-                        fresh.add(name)
-            self.hot_names |= fresh
-            todo = []
-            for page in self.pages.values():
-                for word in page.tokens & fresh:
-                    size = len(word)
-                    for i in page.places(word):
-                        dotted = page.text[i - 1 : i] == "."
-                        if dotted and foreign(page.text, i, word):
-                            continue
-                        if dotted or page.text[i + size : i + size + 1] in ("(", ",", ")"):
-                            f = page.at(i)
-                            if id(f) not in self._hot and page.text[i - 4 : i] != "def ":
-                                todo.append((page, f))
+        heat = Heat(self, where, counts)
+        heat.spread()
+        self._hot, self.hot_names = heat.hot, heat.names
 
     def rank(self, page: Page, counts: dict[str, int]) -> None:
         """Functions with a line on which a rank can decide something, or is handed to a function of the project."""
@@ -495,21 +383,6 @@ class Suspects:
         return field in known
 
 
-def communicates(text: str, i: int) -> bool:
-    """Whether the object before a plain word can be one that communicates: `dist.gather(`, not `torch.gather(`."""
-    if text[i - 1 : i] != ".":
-        return True
-    holder = WORD.findall(text[max(0, i - 40) : i - 1])
-    return not holder or bool(COMMUNICATES.search(holder[-1].lower()))
-
-
-def foreign(text: str, i: int, word: str) -> bool:
-    """Whether the holder before a name says that it is not one of the project: `nn.Linear`, `kwargs.get`, `x.to`."""
-    holder = WORD.findall(text[max(0, i - 24) : i - 1])
-    last = holder[-1] if holder and text[i - 2 : i - 1] not in (")", "]") else ""
-    return last in LIBRARIES or (word in PLAIN_METHODS and last not in OWN)
-
-
 def is_test(text: str) -> bool:
     """`rank == 0`, `not is_main()`, `dist.get_rank()`: nothing else in it."""
     if len(text) > 120:
@@ -518,8 +391,3 @@ def is_test(text: str) -> bool:
     if "(" in left.strip().strip("()"):
         return False
     return bool(TEST.search(left)) or left.strip(" .\n")[-1:] in ("", "]", ")") or "rank" in left
-
-
-def callable_name(f: Function) -> str:
-    """The name by which a function is called: a class for its constructor."""
-    return str(f.owner.name if f.name == "__init__" and f.owner is not None else f.name)
