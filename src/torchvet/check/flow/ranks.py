@@ -16,8 +16,7 @@ from .ranks_suspects import Suspects
 from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, leaves, varies
 from .traces import HEAVY, Op, Table, Trace, Walker
 from .traces_compare import Comparison
-from .traces_items import every
-from .traces_questions import reached, swallowing
+from .traces_questions import every, reached, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

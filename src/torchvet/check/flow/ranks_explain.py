@@ -8,8 +8,7 @@ from .ranks_divergence import Divergence
 from .ranks_values import leaves, varies
 from .traces import Op
 from .traces_compare import Difference, steps_from
-from .traces_items import every
-from .traces_questions import conditions, contains, first_op, keys_in, ops_of, swallowing
+from .traces_questions import conditions, contains, every, first_op, keys_in, ops_of, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,40 +7,34 @@ a value (a parameter, a field), or hands on something that is called like a mode
 from __future__ import annotations
 
 import builtins
-from keyword import kwlist
 from re import compile
 
-from .ranks_heat import PLAIN_METHODS
-from .ranks_pages import words_of
+from .ranks_pages import PLAIN_METHODS, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..program.model import Function
     from .ranks_suspects import Suspects
 
-LARGE = 400
-"""Files of a project above which functions are told apart."""
 CALLED = compile(r"\(\w+\.?")
 """A name that is called, with the dot before it, in a text that is read backwards (ten times as fast)."""
 FIELD = compile(r"\.(\w+)")
 HANDED = compile(r"[(,=*\s][\w.]*(?:model|net|module|engine|ddp|fsdp|wrapped|critic|actor|policy|coder|student|teacher)"
                  r"\w*\s*[,)]")  # fmt: skip
 """An argument that is called like a model."""
-NO_VALUES = {*kwlist, *dir(builtins), "cls", "super", "self"}
+KEYWORDS = "and as assert await del elif except for from if import in is lambda not or raise return while with yield"
+NO_VALUES = {*KEYWORDS.split(), *dir(builtins), "cls", "super", "self"}
 
 
 class Near:
     def __init__(self, suspects: Suspects) -> None:
         self.suspects = suspects
-        self.large = len(suspects.program.files) > LARGE
         self.wraps = suspects.wraps | {"prepare"}
         self.plain = PLAIN_METHODS | suspects.words
         self._fields: set[str] = set()
 
     def may_run(self, f: Function) -> bool:
         """Whether the function can run a wrapped model, by its text."""
-        if not self.large:
-            return True
         text = self.suspects.text_of(f)
         if "backward(" in text or ")(" in text or "](" in text or not words_of(text).isdisjoint(self.wraps):
             return True

@@ -13,13 +13,11 @@ from posixpath import dirname
 from re import compile
 
 from ... import knowledge
-from .ranks_heat import COMMON, Heat
-from .ranks_near import Near
-from .ranks_pages import Page, Where, callable_name, words_of
+from .ranks_pages import COMMON, Heat, Page, Where, callable_name, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..program.model import Function, Module
     from ..program.program import Program
@@ -76,6 +74,8 @@ MEDIUM = 400
 SHARDERS = {"fully_shard"}
 PREPARING = {"Accelerator", "prepare"}
 """Words of a module that wraps its model with accelerate; `prepare` alone is too common."""
+LARGE = 400
+"""Files of a project above which functions beside a wrapped model are told apart."""
 SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
 
@@ -127,7 +127,7 @@ class Suspects:
         """Functions to look at, in the order of files and lines."""
         self.find()
         out = []
-        beside = Near(self)
+        may_run = self.may_run()
         for page in list(self.pages.values()):
             near = dirname(page.module.path) in self.wrapping
             # a test sets up and tears down through helpers: only what it runs itself is a finding
@@ -135,9 +135,17 @@ class Suspects:
             for f in (*page.functions, page.main):
                 if id(f) not in self._ranked or (testing and not self.direct(f)):
                     continue
-                if id(f) in self._hot or (near and beside.may_run(f)):
+                if id(f) in self._hot or (near and may_run(f)):
                     out.append(f)
         return out
+
+    def may_run(self) -> Callable[[Function], bool]:
+        """The question whether a function can run a wrapped model; in a small project every one of them may."""
+        if len(self.program.files) <= LARGE:
+            return lambda f: True
+        from .ranks_near import Near
+
+        return Near(self).may_run
 
     def direct(self, f: Function) -> bool:
         """Whether the text of a function itself names a collective, and a rank on a line that decides."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..program.model import walk_expr
 from ..program.program import callee_name
-from .traces_items import every
+from .traces_questions import every
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ follows an `if c: return` is shared by both ways, never copied, so thirty early 
 from __future__ import annotations
 
 from .ranks_values import NEGATED, UNKNOWN, at, parts, truth, varies
-from .traces_items import every
-from .traces_questions import swallowing
+from .traces_questions import every, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
-"""Questions about the blocks of a trace: what they run, how surely, what keeps an exception there."""
+"""Walking the items of a region tree, and questions about its blocks: what they run, how surely, what keeps an
+exception there."""
 
 from __future__ import annotations
 
 from ... import knowledge
 from .ranks_values import varies
-from .traces_items import blocks, every
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +12,30 @@ if TYPE_CHECKING:
 
     from .ranks_values import Value
     from .traces import Item, Items, Op, Trace
+
+
+def blocks(item: Item) -> tuple[Items, ...]:
+    """The blocks inside one item (not those of a callee)."""
+    kind = item[0]
+    if kind == "if":
+        return (item[2], item[3])
+    if kind == "loop":
+        return (item[3], item[4])
+    if kind == "while":
+        return (item[2], item[3])
+    if kind == "try":
+        return (item[1], *(h[0] for h in item[2]), item[3], item[4])
+    return ()
+
+
+def every(items: Items) -> Iterator[Item]:
+    """Each item of a tree, outer ones first; callees are not entered."""
+    stack = list(reversed(items))
+    while stack:
+        item = stack.pop()
+        yield item
+        for block in reversed(blocks(item)):
+            stack.extend(reversed(block))
 
 
 def swallowing(item: Item) -> str:
