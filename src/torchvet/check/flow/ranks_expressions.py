@@ -47,6 +47,9 @@ def of_const(f: Frame, e: Expr) -> Value:
 
 def of_name(f: Frame, e: Expr) -> Value:
     name = e[2]
+    if f.outer is None:
+        v = f.env.get(name)
+        return v if v is not None and name not in f.declared else f.machine.outer_name(f, e)
     at: Frame | None = f
     while at is not None:
         if name not in at.declared:

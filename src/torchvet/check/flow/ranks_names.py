@@ -33,13 +33,8 @@ if TYPE_CHECKING:
     from .ranks_values import Value
 
 DEEPEST = 40
-FUNCTION_KINDS = frozenset(
-    (
-        "func", "closure", "class", "inst", "extinst", "wrapped", "group", "partial", "packed", "graph", "loader",
-        "bar",
-        "set",
-    )
-)  # fmt: skip
+FUNCTION_KINDS = frozenset(("func", "closure", "class", "inst", "extinst", "wrapped", "group", "partial", "packed",
+                            "graph", "loader", "bar", "set"))  # fmt: skip
 
 
 class Names:
@@ -65,6 +60,7 @@ class Names:
         self._hosts: dict[str, frozenset[str]] = {}
         self._denoted: dict[tuple[int, bool], Value | None] = {}
         self._dataclass_fields: dict[int, list[str]] = {}
+        self._assignments: dict[tuple[int, str], list[tuple[Expr, Function]]] = {}
 
     # --------------------------------------------------------------------------- names, fields, what callers pass
     def origin(self, f: Frame, e: Expr, name: str) -> Any:
@@ -187,7 +183,8 @@ class Names:
         words = self._global_words.get(module.path)
         if words is None:
             words = self._global_words[module.path] = {}
-            for number, line in enumerate(self.program.lines(module.path), 1):
+            holds = "global " in (self.program.text(module.path) or "")
+            for number, line in enumerate(self.program.lines(module.path) if holds else (), 1):
                 if line.lstrip().startswith("global "):
                     for w in line.strip()[7:].split(","):
                         words.setdefault(w.strip(), []).append(number)
@@ -389,7 +386,10 @@ class Names:
     def assignments(self, cls: Class, name: str) -> list[tuple[Expr, Function]]:
         """What the class and its ancestors assign to `self.<name>`, with the methods that do; only methods whose text
         holds such an assignment are lowered."""
-        out: list[tuple[Expr, Function]] = []
+        out = self._assignments.get((id(cls), name))
+        if out is not None:
+            return out
+        out = self._assignments[id(cls), name] = []
         for c in (cls, *self.program.bases(cls)[0]):
             for s in c.block:
                 if s[0] == "assign" and any(t[0] == "name" and t[2] == name for t in s[2]):
@@ -451,10 +451,9 @@ class Names:
     def near(self, path: str) -> list[str]:
         here = dirname(path)
         if len(self.program.modules) != self._near_size:
-            self._near_size = len(self.program.modules)
-            self._near = {}
-            for p in self.program.modules:
+            for p in list(self.program.modules)[self._near_size :]:
                 self._near.setdefault(dirname(p), []).append(p)
+            self._near_size = len(self.program.modules)
         return self._near.get(here, [])[:60]
 
     def assigned_anywhere(self, f: Frame, name: str) -> Value | None:

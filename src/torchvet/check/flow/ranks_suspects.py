@@ -17,12 +17,13 @@ from .ranks_pages import COMMON, Heat, Page, Where, callable_name, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..program.model import Function, Module
     from ..program.program import Program
 
 WORD = compile(r"[A-Za-z_]\w*")
+PART = compile(r"\w+")
 CALLED = compile(r"([A-Za-z_]\w*)\(")
 FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 GLOBAL = compile(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
@@ -375,7 +376,7 @@ class Suspects:
         if CALLABLE.search(name) and f"{name}(" in text:
             return True
         if name + "." in text:
-            for word in compile(rf"\b{name}\.(\w+)").findall(text):
+            for word in read_from(text, name + "."):
                 if word in self.words or word in self.steps or word in self.plain_steps:
                     return True
         return len(self.program.modules) <= SMALL and bool(self.wrapping) and f"{name}(" in text
@@ -389,6 +390,16 @@ class Suspects:
                 found = SHARDED.findall(self.program.text(module.path) or "")
             known = self._sharded[module.path] = frozenset(found)
         return field in known
+
+
+def read_from(text: str, start: str) -> Iterator[str]:
+    """The words that stand behind `name.`; one pattern for all names: compiling one costs 0.3 ms."""
+    i = text.find(start)
+    while i >= 0:
+        found = PART.match(text, i + len(start))
+        if found and not (i and (text[i - 1].isalnum() or text[i - 1] == "_")):
+            yield found.group()
+        i = text.find(start, i + len(start))
 
 
 def is_test(text: str) -> bool:

@@ -116,7 +116,9 @@ class Program:
     def lines(self, path: str) -> list[str]:
         if path not in self._lines:
             text = self.text(path) or ""
-            self._lines[path] = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ").split("\n")
+            if "\r" in text or "\f" in text:
+                text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
+            self._lines[path] = text.split("\n")
         return self._lines[path]
 
     def source_line(self, module: Module | str, line: int) -> str:
@@ -176,7 +178,7 @@ class Program:
 
     def find(self, importer: str, dotted: str, level: int = 0) -> str | None:
         """The file of module `dotted` as imported (`level` dots) by the file `importer`; None: none here."""
-        key = (dirname(importer), dotted, level)
+        key = (importer.rpartition("/")[0], dotted, level)
         if key in self._found:
             return self._found[key]
         folder = key[0]
@@ -510,9 +512,8 @@ class Program:
         return self._bases[key]
 
     def method(self, cls: Class, name: str) -> Function | None:
-        if name in cls.methods:
-            return cls.methods[name]
-        return next((c.methods[name] for c in self.bases(cls)[0] if name in c.methods), None)
+        own = cls.methods.get(name)
+        return own or next((c.methods[name] for c in self.bases(cls)[0] if name in c.methods), None)
 
     def subclasses(self, cls: Class, method: str) -> list[Class]:
         """Direct and indirect subclasses among the admitted modules that define a method. The bases of a class are
