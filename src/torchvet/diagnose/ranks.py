@@ -52,6 +52,7 @@ def settle(case: Case) -> None:
     _tasks(case)
     _by_group(case)
     pids = _pids(case, bases)
+    _closed_in_order(case, pids)
     _by_process(case, pids, bases)
     _devices(case)
     _alone(case)
@@ -247,6 +248,37 @@ def _pids(case: Case, bases: dict[str, int]) -> dict[tuple[str, int], int]:
             if len(known) == 1:
                 put(node, fact.values.get("pid"), known[0] + fact.values["local"])
     return out
+
+
+def _closed_in_order(case: Case, pids: dict[tuple[str, int], int]) -> None:
+    """Processes that the agent closed and does not list (torch up to 2.4): it starts them in the order of ranks."""
+    rows = [f for f in case.of("exit") if f.values.get("by") == "block" and f.rank is not None]
+    launchers = {f.source for f in rows}
+    known = {(f.source, f.values.get("pid")) for f in rows}
+    named = {pid for _, pid in pids}
+    listed_ranks = {f.rank for f in rows}
+    for source in launchers:
+        mine = {f.rank: f.values["pid"] for f in rows if f.source == source and isinstance(f.values.get("pid"), int)}
+        unknown = sorted(
+            {
+                f.values["pid"] for f in case.of("closing")
+                if f.source == source and isinstance(f.values.get("pid"), int) and (source, f.values["pid"]) not in known
+            } - named
+        )  # fmt: skip
+        if not unknown or not mine:
+            continue
+        node = next((str(f.values.get("node") or "") for f in rows if f.source == source), "")
+        offsets = {pid - rank for rank, pid in mine.items()}
+        world = _world(case) or 0
+        free = [r for r in range(min(world, _BIGGEST_WORLD)) if r not in listed_ranks]
+        if len(offsets) == 1 and all(pid - min(offsets) in free for pid in unknown):
+            pairs = [(pid, pid - min(offsets)) for pid in unknown]
+        elif len(launchers) == 1 and len(free) == len(unknown):
+            pairs = list(zip(unknown, free, strict=True))
+        else:
+            continue
+        for pid, rank in pairs:
+            pids.setdefault((node, pid), rank)
 
 
 class Processes:

@@ -37,12 +37,11 @@ def crash_lines(case: Case, rank: int) -> list[Fact]:
 
 
 def own_abort(case: Case, rank: int) -> bool:
-    """SIGABRT is also the end that PyTorch gives a rank that waited too long, lost a peer or found its GPU gone."""
-    if any(f.quality == STRONG for f in case.of("crash", rank=rank)):
-        return True
-    return not case.of(
-        "watchdog", "lost", "size", "heartbeat", "gil", "async-error", "device-error", "mismatch", rank=rank
-    ) and not any(case.of("nccl-error", "nccl-completion", "rendezvous", "config", rank=rank))
+    """SIGABRT is also the end that PyTorch gives a rank that waited too long, lost a peer or found its GPU gone.
+
+    Only words of a crash make it one: the code alone, and faulthandler's "Aborted", are the signal again.
+    """
+    return any(f.quality == STRONG and f.values.get("what") != "Aborted" for f in case.of("crash", rank=rank))
 
 
 def device_broken(case: Case, rank: int | None) -> bool:
