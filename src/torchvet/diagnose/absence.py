@@ -125,7 +125,8 @@ def _lost(case: Case, rank: int) -> bool:
 def _left_quietly(case: Case, rank: int) -> bool:
     """torchelastic lists the ranks that failed and those it closed: a rank in neither list had left with code 0.
 
-    Up to torch 2.4 it only prints the numbers of the processes that it closed. While one of them has no rank, nobody left.
+    Up to torch 2.4 it only prints the numbers of the processes that it closed: while one of them has no rank, it is not
+    known who left.
     """
     block = [f for f in case.of("exit") if f.values.get("by") == "block" and f.rank is not None]
     if not block or any(f.rank == rank for f in case.of("exit", "closing")) or _lost(case, rank):

@@ -259,12 +259,8 @@ def _closed_in_order(case: Case, pids: dict[tuple[str, int], int]) -> None:
     listed_ranks = {f.rank for f in rows}
     for source in launchers:
         mine = {f.rank: f.values["pid"] for f in rows if f.source == source and isinstance(f.values.get("pid"), int)}
-        unknown = sorted(
-            {
-                f.values["pid"] for f in case.of("closing")
-                if f.source == source and isinstance(f.values.get("pid"), int) and (source, f.values["pid"]) not in known
-            } - named
-        )  # fmt: skip
+        closed = [f.values.get("pid") for f in case.of("closing") if f.source == source]
+        unknown = sorted({p for p in closed if isinstance(p, int) and (source, p) not in known} - named)
         if not unknown or not mine:
             continue
         node = next((str(f.values.get("node") or "") for f in rows if f.source == source), "")
