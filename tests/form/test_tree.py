@@ -55,6 +55,15 @@ def test_no_file_has(what):
     assert not found, "\n".join(found)
 
 
+def test_test_modules_have_names_of_their_own():
+    """pytest imports them by their last name."""
+    from collections import Counter
+
+    found = [p for p in (ROOT / "tests").rglob("*.py") if not {"data", "programs", "incidents"} & set(p.parts)]
+    twice = [n for n, count in Counter(p.name for p in found).items() if count > 1 and n != "conftest.py"]
+    assert not twice
+
+
 def test_no_grab_bags():
     bad = {"utils.py", "util.py", "common.py", "helpers.py", "misc.py"}
     assert not [str(p.relative_to(ROOT)) for p in (ROOT / "src").rglob("*.py") if p.name in bad]

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from conftest import JOB, command, settings
+from jobs import JOB, command, settings
 
 LINES = JOB.read_text().splitlines()
 

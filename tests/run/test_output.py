@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
+from jobs import settings
 
-from conftest import settings
 from torchvet.run import output
 
 WORDS = [sys.executable, "-m", "torchvet", "run", "--lang", "en", "--out"]

@@ -9,8 +9,8 @@ import textwrap
 import threading
 
 import pytest
+from jobs import settings
 
-from conftest import settings
 from torchvet.run import folder
 from torchvet.run.status import ranks_of, table
 
