@@ -50,6 +50,7 @@ def settle(case: Case) -> None:
         elif fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
             fact.rank = places.get(fact.source)
     _tasks(case)
+    _pods(case)
     _by_group(case)
     pids = _pids(case, bases)
     _closed_in_order(case, pids)
@@ -189,6 +190,35 @@ def _tasks(case: Case) -> None:
         task = fact.values.get("task")
         if isinstance(task, int) and fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
             fact.rank = task
+
+
+def _pods(case: Case) -> None:
+    """Lines of pods (kubetail, stern) of which none names a rank: one process for each pod, numbered by its name.
+
+    An operator that has a master gives it rank 0 and the workers the next ones.
+    """
+    if case.of("launched", "closing") or any(f.values.get("by") in ("block", "launcher") for f in case.of("exit")):
+        return  # a launcher within the pods: one pod holds several ranks
+    pods: dict[str, int | None] = {}
+    for fact in case.of("output"):
+        node = str(fact.values.get("node") or "")
+        if fact.values.get("label") and node:
+            if fact.rank is not None or any(k in fact.values for k in ("local", "pid", "task")):
+                return
+            name, _, number = node.rpartition("-")
+            pods[node] = None if not number.isdigit() or len(number) > 6 else int(number) + (
+                1 if name.endswith("worker") and any("-master-" in f"{n}-" for n in _nodes(case)) else 0
+            )  # fmt: skip
+    numbers_of = sorted(n for n in pods.values() if n is not None)
+    if len(pods) < 2 or numbers_of != list(range(len(pods))):
+        return
+    for fact in case.facts:
+        if fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
+            fact.rank = pods.get(str(fact.values.get("node") or ""))
+
+
+def _nodes(case: Case) -> set[str]:
+    return {str(f.values.get("node") or "") for f in case.of("output")}
 
 
 def _by_group(case: Case) -> None:
@@ -371,6 +401,8 @@ def _alone(case: Case) -> None:
 
 
 def _several(case: Case) -> bool:
+    if len({f.values["label"] for f in case.of("output") if f.values.get("label")}) > 1:
+        return True
     if case.of(
         "watchdog", "lost", "closing", "launched", "rendezvous", "absent", "mismatch", "nccl-init", "progress", "ddp"
     ):

@@ -96,6 +96,17 @@ SETUPS: dict[str, tuple[str, Text, Text]] = {
         Text("a collective before init_process_group", "在 init_process_group 之前调用集合通信"),
         Text("call init_process_group first", "先调用 init_process_group"),
     ),
+    "bridge-address": (
+        "network interface",
+        Text(
+            "NCCL offers the address of docker's bridge, which other nodes cannot reach",
+            "NCCL 使用了 docker 网桥的地址，其他节点无法访问",
+        ),
+        Text(
+            "NCCL_SOCKET_IFNAME=^docker0,lo or the name of the right interface (ip -br addr)",
+            "设置 NCCL_SOCKET_IFNAME=^docker0,lo 或正确的接口名（ip -br addr）",
+        ),
+    ),
     "interface": (
         "network interface",
         Text("the network interface named does not exist or has no address", "指定的网络接口不存在或没有地址"),

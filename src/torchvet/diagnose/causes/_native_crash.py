@@ -26,7 +26,12 @@ CRASHES = {
 }
 
 
-PROGRAM = {"illegal access": "illegal memory access", "assert": "device assertion"}
+PROGRAM = {
+    "illegal access": "illegal memory access",
+    "assert": "device assertion",
+    "cublas failed": "failure of cuBLAS",
+    "cudnn failed": "failure of cuDNN",
+}
 
 
 PROGRAM_XIDS = {13, 31, 43, 45, 69}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WORDS = re.compile(
     r"(?i)\bnan\b|non-?finite|not finite|\binf(?:inity)?\b|infinite|returned nan values|FloatingPointError|diverged"
+    r"|loss scale already at minimum|[Mm]inimum loss scale reached"
 )
 
 

@@ -46,12 +46,12 @@ def check(case: Case) -> Iterator[Hypothesis]:
 def _setup(case: Case, what: str, facts: list[Fact]) -> Hypothesis:
     sub, words, fix = SETUPS[what]
     own = [f for f in facts if f.rank is not None] or facts
-    ranks = ranks_of(case, own)
+    ranks = [] if what == "bridge-address" else ranks_of(case, own)  # who cannot connect is not who offers it
     detail = next(
         (
             f"{k} {f.values[k]}"
             for f in facts
-            for k in ("interface", "library", "symbol", "name", "bus", "version")
+            for k in ("interface", "library", "symbol", "name", "bus", "version", "address")
             if f.values.get(k)
         ),
         "",

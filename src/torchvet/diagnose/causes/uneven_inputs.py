@@ -8,6 +8,7 @@ from ..model import CONFIRMED, MEDIUM, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_votes import OPERATION, SIZES
+from ._fewer import fewer
 from ._join import exhausted
 from .collective_mismatch import first_splits
 
@@ -38,6 +39,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
             if missing or lines or skipped:
                 yield _hypothesis(case, split, rank, missing, lines, skipped)
     yield from exhausted(case)
+    yield from fewer(case)
 
 
 def steps_left_out(case: Case, rank: int, others: list[int]) -> list[Fact]:

@@ -45,12 +45,18 @@ _MACHINE = re.compile(
     rb"|Setting OMP_NUM|NOTE: |\s*$|Fatal Python|Thread 0x|Current thread 0x|  File \"|  (?:time|host|rank|exitcode|error_file|traceback) *:|Extension modules:|(?:Segmentation fault|Killed|Aborted|Terminated|Bus error)\b)"
 )
 _DONE = re.compile(
-    rb"(?i)\b(?:training|train|run|job|fit|epochs?) (?:is |has )?(?:finished|complete[d]?|done|ended)\b|`?trainer\.fit`? stopped|^\W*(?:all )?done\b|\b(?:no (?:more )?(?:samples|batches|data)[^\n]{0,40})"
+    rb"(?i)\b(?:training|train|run|job|fit|epochs?)(?: \d{1,6})? (?:is |has )?(?:finished|complete[d]?|done|ended)\b|`?trainer\.fit`? stopped|^\W*(?:all )?done\b|\b(?:no (?:more )?(?:samples|batches|data)[^\n]{0,40})"
     rb"|\bfinished (?:training|all|successfully)|\bexhausted\b|\bexiting\b|\b(?:early )?stopp(?:ed|ing)\b|, done$|\bleaving\b"
 )
 _SAYS_RANK = re.compile(
     rb"(?i)\b(?:global[_ ]?)?rank[ =:]{1,3}(\d{1,6})\b(?: ?(?:of|/) ?(\d{1,6})\b)?|\brank (\d{1,6}) of (\d{1,6})\b"
 )
+_LEFT_OUT = re.compile(
+    rb"(?i)\bskip(?:ped|ping|s)\b[^\n]{0,30}\b(?:batch|step|sample|micro[- ]?batch|iteration)"
+    rb"|\b(?:batch|step|sample|micro[- ]?batch|iteration)\b[^\n]{0,20}\bskipped\b"
+)
+# MosaicML's launcher prints the streams of each process one after the other
+_SECTION = re.compile(rb"-{5,}(Begin|End) global rank (\d{1,6}) STD(?:OUT|ERR)-{5,}")
 _SPAWNED = re.compile(rb"-- Process (\d{1,6}) terminated with the following error:")
 
 
@@ -71,6 +77,7 @@ class Voice:
         self.last_line = 0
         self.last_time: float | None = None
         self.done = False
+        self.skipped: dict[str, Any] = {}
         self.lines = 0
         self.spawned: int | None = None  # torch.multiprocessing.spawn: whose traceback follows
         self.fatal: Fact | None = None  # "Fatal Python error": its stack follows
@@ -91,6 +98,7 @@ class LogReading:
         self.counts: dict[str, int] = {}
         self.order = 0
         self.facts: list[Fact] = []
+        self.section: int | None = None  # rank whose stream follows
         self.busy: set[int] = set()  # voices inside a traceback, a block or a stack: their next lines belong to it
 
     def voice(self, speaker: Speaker | None) -> Voice:
@@ -149,6 +157,11 @@ class LogReading:
 
     def one(self, number: int, raw: bytes, active: tuple[bytes, ...], full: bool) -> None:
         speaker, line, stamp = speaker_of(raw, self.tasks) if raw[:1] != b"[" or raw[-2:] != b"]:" else (None, raw, b"")
+        if line[:5] == b"-----" and (found := _SECTION.match(line)):
+            self.section = int(found.group(2)) if found.group(1) == b"Begin" else None
+            return
+        if speaker is None and self.section is not None:
+            speaker = Speaker(f"section {self.section}", self.section)
         if speaker is not None and speaker.rank is not None:
             self.named[speaker.rank] = self.named.get(speaker.rank, 0) + 1
         voice = self.voice(speaker)
@@ -232,7 +245,7 @@ class LogReading:
             # NCCL counts the ranks of one communicator: the world's only when it is the largest (see ranks.settle)
             values["comm_rank"] = values.pop("rank", None)
             self.pids.add(values.get("pid", 0))
-        elif kind == "launched":
+        elif kind == "launched" or (kind == "exit" and "rank" in values):
             rank = values.pop("rank")
         elif kind == "mismatch":
             values = {
@@ -301,6 +314,9 @@ class LogReading:
             row["last_step"] = step[1] if step else voice.steps.last()
             if skipped and not row["skipped"]:
                 row["skipped"], row["skip_line"], row["skip_text"] = True, number, words(line)
+        if b"kip" in line and _LEFT_OUT.search(line):
+            voice.skipped = voice.skipped or {"text": words(line), "line": number, "count": 0}
+            voice.skipped["count"] += 1
         if voice.steps.lines and step is None and _DONE.search(line):
             voice.done = True
         elif step is not None:
@@ -349,6 +365,8 @@ class LogReading:
                 "last": words(voice.last), "step": step, "steps": voice.steps.lines, "lines": voice.lines, "stream": self.place.stream,
                 "done": voice.done, "label": key,
             }  # fmt: skip
+            if voice.skipped:
+                values["skipped"] = voice.skipped
             for name in ("local", "node", "run", "attempt"):
                 said = getattr(self.place, name)
                 if said not in (None, ""):

@@ -180,8 +180,9 @@ PATTERNS: tuple[Pattern, ...] = (
     P("device-error", b"launch timed out", rb"CUDA error: the launch timed out and was terminated", what="launch timeout"),
     P("device-error", b"error: unknown error", rb"CUDA error: unknown error", MEDIUM, what="unknown"),
     P("device-error", b"CUBLAS_STATUS_NOT_INIT", rb"CUBLAS_STATUS_NOT_INITIALIZED", MEDIUM, what="cublas"),
+    P("device-error", b"cuDNN error", rb"cuDNN error: (?P<error>CUDNN_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)\w*)", MEDIUM, what="cudnn failed"),
     P("device-error", b"cuDNN error", rb"cuDNN error: (?P<error>CUDNN_STATUS_\w+)", MEDIUM, what="cudnn"),
-    P("device-error", b"CUBLAS_STATUS_EXEC", rb"CUBLAS_STATUS_EXECUTION_FAILED", MEDIUM, what="cublas"),
+    P("device-error", b"CUBLAS_STATUS_EXEC", rb"(?P<error>CUBLAS_STATUS_EXECUTION_FAILED)", MEDIUM, what="cublas failed"),
     P("device-error", b"nvalid argument was", rb"CUDA error: invalid argument", MEDIUM, what="argument"),
     # NCCL's own lines
     P("nccl-warn", b"NCCL WARN", rb"(?P<host>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?:[\d\- :.]+ )?(?:(?P<src>[\w./]+:\d+)(?: \([^)]*\))? )?NCCL WARN (?P<message>.*)"),
@@ -222,6 +223,8 @@ PATTERNS: tuple[Pattern, ...] = (
     P("attempt", b"restarting worker group", rb"attempts? left; will restart worker group|restarting worker group", by="launcher"),
     P("attempt", b"will restart worker group", rb"(?P<left>\d+)/(?P<most>\d+) attempts left; will restart worker group", by="launcher"),
     P("launched", b"started rank", rb"started rank (?P<rank>\d+) of (?P<world>\d+), pid (?P<pid>\d+)"),
+    P("exit", b"crashed with exit code", rb"Rank (?P<rank>\d{1,6}) crashed with exit code (?P<code>-?\d+)", by="composer"),
+    P("exit", b"exited with code", rb"Global rank (?P<rank>\d{1,6}) \(PID (?P<pid>\d+)\) exited with code (?P<code>-?\d+)", by="composer"),
     P("exit", b"terminated with signal", rb"(?i)process (?P<local>\d+) terminated with signal (?P<signal>SIG\w+)", by="spawn"),
     P("exit", b"terminated with exit code", rb"(?i)process (?P<local>\d+) terminated with exit code (?P<code>\d+)", by="spawn"),
     P("exit", b": line ", rb": line \d+:\s+(?P<pid>\d+) (?P<what>Killed|Segmentation fault|Bus error|Aborted|Terminated|Illegal instruction)\b", by="shell"),
@@ -236,7 +239,8 @@ PATTERNS: tuple[Pattern, ...] = (
     P("scheduler", b"been revoked", rb"(?:Job allocation (?P<job>\d+) has been revoked|Force Terminated job (?P<job2>\d+))", by="slurm", state="CANCELLED"),
     P("scheduler", b"TERM_", rb"(?P<reason>TERM_(?:RUNLIMIT|MEMLIMIT|OWNER|ADMIN|PREEMPT|FORCE_OWNER|FORCE_ADMIN|CPULIMIT)): ?(?P<detail>.*)", by="lsf", state="EXIT"),
     P("scheduler", b"PBS: job killed", rb"=>> PBS: job killed: (?P<reason>.*)", by="pbs", state="KILLED"),
-    # environment faults that name themselves
+    # environment faults that name themselves; 172.17.0.0/16 is docker's own bridge, the same on every node
+    P("config", b"onnect to 172.17.", rb"Connect to (?P<address>172\.17\.\d+\.\d+)<\d+> failed", what="bridge-address"),
     P("config", b"Driver/library version mismatch", rb"Driver/library version mismatch", what="driver-library"),
     P("config", b"API mismatch", rb"NVRM: API mismatch: (?:the client|the NVIDIA kernel module)[^\n]*?(?P<version>\d+\.\d+(?:\.\d+)?)?", what="driver-library"),
     P("config", b"forward compatibility was attempted", rb"forward compatibility was attempted on non supported HW", what="driver-library"),
@@ -251,6 +255,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("config", b"ound no NVIDIA driver", rb"Found no NVIDIA driver on your system", what="no-driver"),
     P("config", b"not compiled with CUDA enabled", rb"Torch not compiled with CUDA enabled", what="cpu-build"),
     P("config", b"version mismatch", rb"(?:NCCL|nccl)[^\n]*version mismatch", what="nccl-version"),
+    P("config", b"Mismatched NCCL version", rb"Mismatched NCCL version detected(?: : rank \d+ version (?P<one>\d+) rank \d+ version (?P<other>\d+))?", what="nccl-version"),
     P("config", b"undefined symbol", rb"(?P<library>[\w./\-]+\.so[\w.]*): undefined symbol: (?P<symbol>\w+)", what="library"),
     P("config", b"annot open shared object file", rb"(?P<library>[\w.\-]+\.so[\w.]*): cannot open shared object file", what="library"),
     P("config", b"GLIBC", rb"version `(?P<symbol>GLIBC(?:XX)?_[\d.]+)' not found", what="library"),

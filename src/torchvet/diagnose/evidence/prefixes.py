@@ -27,6 +27,7 @@ _MPI = re.compile(rb"\[\d+,(\d{1,6})\](?:<(?:stdout|stderr)>)?: ?")
 _TASK = re.compile(rb"\s{0,5}(\d{1,6}): ")
 _RAY = re.compile(rb"\((?:[\w.:/<>\- ]+?)?pid=(\d+)(?:, ip=([\w.:]+))?\)(?: \[repeated \d+x[^\]]*\])? ?")
 _POD = re.compile(rb"\[(?:pod/)?([a-z0-9][a-z0-9.\-]*)(?:/([a-z0-9.\-]+))?\] ")
+_KUBETAIL = re.compile(rb"\[(?=[a-z.\-]*\d)([a-z0-9][a-z0-9.]*-[a-z0-9.\-]+) [a-z0-9][a-z0-9.\-]*\] ")
 _STERN = re.compile(rb"([a-z0-9][a-z0-9.\-]*-\d+) ([a-z0-9][a-z0-9.\-]*) (?=[\[\w(])")
 _HOST = re.compile(
     rb"((?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][\w\-]*\d[\w.\-]*): (?=\[rank|\[default|Traceback|\s+File |\[E|\[W|step |iter)"
@@ -62,6 +63,9 @@ def speaker_of(line: bytes, tasks: bool = False) -> tuple[Speaker | None, bytes,
             elif found := _POD.match(line):
                 if b"-" not in found.group(1) and not found.group(2):
                     break
+                speaker = speaker or Speaker()
+                speaker.node = found.group(1).decode()
+            elif found := _KUBETAIL.match(line):
                 speaker = speaker or Speaker()
                 speaker.node = found.group(1).decode()
             else:
