@@ -37,6 +37,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
                 rows.setdefault(sub, {})[number] = facts
                 told.add(number)
     for fact in case.of("crash", "segfault"):
+        if fact.values.get("what") == "Aborted":
+            continue  # faulthandler's word for SIGABRT: see own_abort
         if fact.quality == STRONG and fact.rank not in told and (fact.rank is not None or len(case.ranks) < 2):
             sub = (
                 CRASHES.get(-int(fact.values.get("signal") or 0))

@@ -8,6 +8,7 @@ from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_votes import DTYPES, SIZES
+from ._receiver import receiver
 from .collective_mismatch import first_splits, site_of
 
 TYPE_CHECKING = False
@@ -39,11 +40,11 @@ def check(case: Case) -> Iterator[Hypothesis]:
         yield _only_texts(case, arrived)
 
 
-def _arrived(fact: Fact) -> Link:
+def _arrived(case: Case, fact: Fact) -> Link:
     text = Text(
         "rank {rank} got a message of {got} bytes where it expected {want}",
         "rank {rank} 收到 {got} 字节的消息，而它期望 {want} 字节",
-        rank=fact.rank if fact.rank is not None else "?",
+        rank="?" if (rank := receiver(case, fact)) is None else rank,
         got=fact.values.get("got"),
         want=fact.values.get("want"),
     )
@@ -54,7 +55,7 @@ def _hypothesis(case: Case, split: Split, arrived: list[Fact]) -> Hypothesis:
     waits = case.waits
     ranks = split.minority or split.ranks
     links = [side_link(split, side) for side in sorted(split.sides, key=lambda s: len(s.ranks))[:3]]
-    links += [_arrived(f) for f in arrived[:1]] + stack_links(waits, ranks[:2])
+    links += [_arrived(case, f) for f in arrived[:1]] + stack_links(waits, ranks[:2])
     said = sides(split)
     if split.seq is not None:
         said = Text("call {n} of group {group}: {sides}", "组 {group} 的第 {n} 次调用：{sides}", n=number(split.seq),
@@ -77,16 +78,18 @@ def _only_texts(case: Case, arrived: list[Fact]) -> Hypothesis:
     from .collective_mismatch import _raised
 
     fact = arrived[0]
-    links = [Link(f, _arrived(f).reason, STRONG) for f in arrived[:2]]
+    rank = receiver(case, fact)
+    links = [Link(f, _arrived(case, f).reason, STRONG) for f in arrived[:2]]
     said = Text(
         "a peer of rank {rank} sent {got} bytes where {want} were expected; which one is not known",
         "rank {rank} 的某个对端发送了 {got} 字节，而期望 {want} 字节；不知是哪一个",
-        rank=fact.rank if fact.rank is not None else "?",
+        rank="?" if rank is None else rank,
         got=fact.values.get("got"),
         want=fact.values.get("want"),
     )
     out = Hypothesis("shape-mismatch", "size", said, [], PROBABLE, None, links)
-    out.site = _raised(case, [f.rank for f in arrived if f.rank is not None])
+    at = case.waits.places.get(rank) if rank is not None else None
+    out.site = _raised(case, [f.rank for f in arrived if f.rank is not None]) or (at.site if at else None)
     out.rule = "mismatched-shapes"
     out.explains = [("native-crash", f.rank) for f in arrived] + [("rank-absent", f.rank) for f in arrived]
     out.missing.append(Text("flight recorder dumps of all ranks: they hold the sizes of every call",
