@@ -15,6 +15,8 @@ from .graph_values import INHERIT, MAYBE, NOTHING, OFF, Graph, Loop, Node, is_fr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..program.model import Block, Expr, Function, Stmt
     from ..program.program import Program
     from .graph_values import Guards, Path
@@ -65,7 +67,7 @@ class Builder(Calls):
             for s in block:
                 if not self.alive:
                     break
-                getattr(self, "do_" + s[0])(s)
+                STATEMENTS[s[0]](self, s)
         self.depth -= 1
 
     def do_expr(self, s: Stmt) -> None:
@@ -556,3 +558,7 @@ def mentions_switch(program: Program, f: Function) -> bool:
     """Does a function name anything that switches gradients?"""
     names = {n.rpartition(".")[2] for n in knowledge.graph("no_grad_contexts") | knowledge.graph("grad_mode_setters")}
     return any(e[0] in ("name", "attr") and e[-1] in names for e in program.expressions(f))
+
+
+STATEMENTS: dict[str, Any] = {name[3:]: getattr(Builder, name) for name in dir(Builder) if name.startswith("do_")}
+Builder.kinds = {name[3:]: getattr(Builder, name) for name in dir(Builder) if name.startswith("on_")}

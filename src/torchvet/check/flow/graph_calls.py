@@ -119,7 +119,8 @@ class Calls(Expressions):
 
     def inputs_of(self, call: Call) -> tuple[Node, ...]:
         every = (call.receiver, *call.arguments, *call.keywords.values())
-        return tuple(n for n in dict.fromkeys(every) if n is not NOTHING and n.kind != "func")
+        kept = [n for n in every if n is not NOTHING and n.kind != "func"]
+        return tuple(dict.fromkeys(kept)) if len(kept) > 1 else tuple(kept)
 
     def external_call(self, e: Expr, call: Call, name: str) -> Node | None:
         table = knowledge.graph

@@ -53,6 +53,9 @@ class Env:
 class Expressions:
     """Turns expressions into nodes. The statements are in `graph_build.Builder`."""
 
+    kinds: dict[str, Any]
+    """{kind of an expression: the method that makes its node}"""
+
     def __init__(self, program: Program, function: Function) -> None:
         self.program = program
         self.function = function
@@ -74,6 +77,9 @@ class Expressions:
         self.setters = table("grad_mode_setters")
         self.enablers = table("enable_grad_contexts")
         self.scalers = {n.rpartition(".")[2] for n in table("loss_scalers")}
+        self.remover_attributes = table("remover_attributes")
+        self.gradient_attributes = table("gradient_attributes")
+        self.keeper_attributes = table("keeper_attributes")
 
     # ------------------------------------------------------------------------------------------------ making nodes
     def node(self, kind: str, pos: int, inputs: tuple[Node, ...] = (), data: Any = None) -> Node:
@@ -81,9 +87,13 @@ class Expressions:
 
     def op(self, pos: int, what: str, *inputs: Node) -> Node:
         """A value computed from others: it has a graph when one of them has, and gradients are on."""
-        kept = tuple(n for n in dict.fromkeys(inputs) if n is not NOTHING)
-        if not kept or self.env.mode == OFF:
+        if self.env.mode == OFF:
             return NOTHING
+        kept = tuple([n for n in inputs if n is not NOTHING])
+        if not kept:
+            return NOTHING
+        if len(kept) > 1:
+            kept = tuple(dict.fromkeys(kept))
         return self.node("op", pos, kept, what)
 
     def join(self, pos: int, *inputs: Node) -> Node:
@@ -134,8 +144,8 @@ class Expressions:
 
     # ------------------------------------------------------------------------------------------------- expressions
     def eval(self, e: Expr) -> Node:
-        make = getattr(self, "on_" + e[0], None)
-        return make(e) if make else NOTHING
+        make = self.kinds.get(e[0])
+        return make(self, e) if make else NOTHING
 
     def whole(self, e: Expr) -> Node:
         """A value that is handed on as a whole: with the elements that were replaced in it since it was made."""
@@ -151,15 +161,22 @@ class Expressions:
     def on_name(self, e: Expr) -> Node:
         return self.name_node(e[2], e[1])
 
+    def written_at(self, e: Expr) -> Node | None:
+        """What was written to an element or attribute since its holder was made."""
+        root = e
+        while root[0] == "attr" or root[0] == "sub":
+            root = root[2]
+        written = self.env.fields.get(root[2]) if root[0] == "name" else None
+        path = path_of(e) if written else None
+        return written.get(path) if written and path else None
+
     def on_attr(self, e: Expr) -> Node:
-        path = path_of(e)
         name = e[3]
-        if path:
-            written = self.env.fields.get(path[0])
-            if written and path in written:
-                return written[path]
+        written = self.written_at(e)
+        if written is not None:
+            return written
         base = self.eval(e[2])
-        if name in knowledge.graph("remover_attributes") or name in knowledge.graph("gradient_attributes"):
+        if name in self.remover_attributes or name in self.gradient_attributes:
             if name == "data" and base.kind in ("op", "call", "elem", "phi", "join", "acc"):
                 self.graph.removed.append((e[1], base))
             # `self.data`, `batch.name`: attributes of other objects are no tensors with a graph either
@@ -168,16 +185,14 @@ class Expressions:
                 if base.kind not in ("param", "free") or name != "name"
                 else self.element(base, "." + name, e[1])
             )
-        if name in knowledge.graph("keeper_attributes"):
+        if name in self.keeper_attributes:
             return self.op(e[1], name, base)
         return self.element(base, "." + name, e[1])
 
     def on_sub(self, e: Expr) -> Node:
-        path = path_of(e)
-        if path:
-            written = self.env.fields.get(path[0])
-            if written and path in written:
-                return written[path]
+        written = self.written_at(e)
+        if written is not None:
+            return written
         base = self.eval(e[2])
         if e[3][0] not in ("const", "name", "attr"):
             self.eval(e[3])
