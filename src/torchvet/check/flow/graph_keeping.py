@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from ... import knowledge
 from ..program.model import span_of
+from ..source.text import Later
 from .graph_carry import MOST_INPUTS, Carry
 from .graph_evaluation import Evaluations
 from .graph_shape import holds_tensors
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from ..program.program import Program
     from .graph_values import Guards
 
-STORES = re.compile(
+STORES = Later(
     r"\.(?:append|appendleft|extend|insert|add|update|put|push|add_)\(|[-+]=|\][ \t]*=[^=]|self\.\w+(?: = |\()"
 )
 LONGEST = 44

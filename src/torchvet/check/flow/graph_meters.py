@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from ... import knowledge
+from ..source.text import Later
 from .graph_carry import MOST_INPUTS
 from .graph_keeping import LONGEST, Keeping, Kept, is_plain
 from .graph_shape import holds_tensors
@@ -22,10 +21,10 @@ DIRECT = (
     r"\.(?:append|appendleft|extend|insert|add|update|put|push|\w+_)\(|\.\w+[ \t]*[-+]=|\][ \t]*[-+]?=[^=]"
     r"|self\.(\w+) = [^#]{0,160}?self\.\1\b|global |nonlocal "
 )
-FORWARD = re.compile(DIRECT)
-KEEPING = re.compile(DIRECT + r"|self\.\w+\(")
+FORWARD = Later(DIRECT)
+KEEPING = Later(DIRECT + r"|self\.\w+\(")
 """Text of a function that may keep what it is given, by itself or by another method."""
-DEFINED = re.compile(r"(?<=\bdef )\w+")
+DEFINED = Later(r"(?<=\bdef )\w+")
 
 
 class Meters(Keeping):

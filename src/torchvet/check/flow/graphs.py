@@ -10,10 +10,10 @@ a value that is still alive is reported only in evaluation or across optimizer s
 from __future__ import annotations
 
 import builtins
-import re
 
 from ... import knowledge
 from ...findings import Edit, Fix, Text
+from ..source.text import Later
 from .graph_keeping import STORES, Kept
 from .graph_meters import Meters
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from .graph_state import Carried
 
 CALLER_LEVELS = 2
-STATE = re.compile(
+STATE = Later(
     # plain characters first: `re` looks for them quickly
     r"self(?<=\bself)\.(?:"
     r"(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\bself\.\1\b"  # self.x = f(self.x), over a few lines
     r"|\w+ ?[-+*]=\s|\w+\.(?:\w+_)\(|\w+\[[^\n=]*\] = )"
 )
 """A method that may carry state from call to call."""
-RECURRENT = re.compile(r"self(?<=\bself)\.(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\([^=#]{0,160}?\bself\.\1\b")
+RECURRENT = Later(r"self(?<=\bself)\.(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\([^=#]{0,160}?\bself\.\1\b")
 """self.x = f(self.x)"""
-ITEM = re.compile(r"self(?<=\bself)\.\w+\[[^\n=]*\] = ")
-LOOP = re.compile(r"^[ \t]*(?:async )?(?:for|while)\b", re.MULTILINE)
-COMPREHENSION = re.compile(r"\S[ \t]*\bfor\b[^\n#]*\bin\b|^[ \t]*(?:async )?for .* in .*[^:\n]$", re.MULTILINE)
+ITEM = Later(r"self(?<=\bself)\.\w+\[[^\n=]*\] = ")
+LOOP = Later(r"(?m)^[ \t]*(?:async )?(?:for|while)\b")
+COMPREHENSION = Later(r"(?m)\S[ \t]*\bfor\b[^\n#]*\bin\b|^[ \t]*(?:async )?for .* in .*[^:\n]$")
 LOOPS = ("for", "while", "comp")
-CALLED_NAME = re.compile(r"(?<![\w.])\w+(?:\.\w+)*(?=\()")
-BARE = re.compile(r"[\w.]+\(")
+CALLED_NAME = Later(r"(?<![\w.])\w+(?:\.\w+)*(?=\()")
+BARE = Later(r"[\w.]+\(")
 """A line that begins with a call."""
 OPEN = ("(", "[", "{", ",", "=", "+", "-", "*", "/", "\\", "and", "or", "return", "yield")
 """Ends of a line that the next one continues."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from re import compile
 
 from ..program.model import blocks_of
+from ..source.text import Later
 from .ranks_values import REDUCED, depends_on_rank, op, varies
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .ranks_names import Names
     from .ranks_values import Value
 
-AGREES = compile(r"reduce|broadcast|gather|sync|any_rank|all_rank|agree|check_trigger")
+AGREES = Later(r"reduce|broadcast|gather|sync|any_rank|all_rank|agree|check_trigger")
 
 
 class Flags:

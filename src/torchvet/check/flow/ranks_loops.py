@@ -9,9 +9,8 @@ of a set of strings differs between processes (PYTHONHASHSEED).
 
 from __future__ import annotations
 
-from re import compile
-
 from ..program.model import expressions_of, walk_block
+from ..source.text import Later
 from .ranks_values import UNKNOWN, leaves, varies
 
 TYPE_CHECKING = False
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from .ranks_values import Value
 
 
-PADDED = compile(r"pad|drop_last|\)\s*\*\s*[\w.]*(?:world|gpus|size|replicas|proc)", 2)
+PADDED = Later(r"pad|drop_last|\)\s*\*\s*[\w.]*(?:world|gpus|size|replicas|proc)", 2)
 """Text of code that makes the shares equal."""
 
 

@@ -10,10 +10,9 @@ hangs when one rank runs it alone; without buffers the forward ends), FSDP's alw
 
 from __future__ import annotations
 
-from re import compile
-
 from ... import knowledge
 from ..program.model import dotted
+from ..source.text import Later
 from . import ranks_batches, ranks_calls, ranks_tables
 from .ranks_values import FALSE, NONE, REDUCED, TRUE, UNKNOWN, truth
 from .traces import Op
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 
 PREPARED = "prepared"
 """A model wrapped by a framework that chooses the wrapper when it runs."""
-NORMS = compile(r"BatchNorm|InstanceNorm")
-PLAIN_BUFFER = compile(r"(?m)^ {0,8}self\.register_buffer\(|^ {0,8}self\.\w+ = (?:\w+\.)*Buffer\(")
-BUFFERED = compile(r"register_buffer|nn\.Buffer|spectral_norm|SpectralNorm")
-MADE_BUFFER = compile(r"register_buffer\(|nn\.Buffer\(")
-CONDITION = compile(r"(?:if|elif|else|try|except)\b")
-FOREIGN = compile(r"from_pretrained|torchvision|timm|create_model|models\.|AutoModel|hub\.load|build_model")
+NORMS = Later(r"BatchNorm|InstanceNorm")
+PLAIN_BUFFER = Later(r"(?m)^ {0,8}self\.register_buffer\(|^ {0,8}self\.\w+ = (?:\w+\.)*Buffer\(")
+BUFFERED = Later(r"register_buffer|nn\.Buffer|spectral_norm|SpectralNorm")
+MADE_BUFFER = Later(r"register_buffer\(|nn\.Buffer\(")
+CONDITION = Later(r"(?:if|elif|else|try|except)\b")
+FOREIGN = Later(r"from_pretrained|torchvision|timm|create_model|models\.|AutoModel|hub\.load|build_model")
 
 
 def wrap(f: Frame, row: Row, base: Value | None, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from itertools import accumulate
 from re import compile
 
+from ..source.text import Later
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     Spot = tuple["Page", int, int, Function]
 
 WORD = compile(r"[A-Za-z_]\w*")
-COMMUNICATES = compile(
+COMMUNICATES = Later(
     r"dist|comm|accel|fabric|strateg|trainer|hvd|^xm$|group|engine|metric|self|util|mpu|parallel|^pl$|model|optim|state"
 )
 """Objects on which a plain word such as `gather` can be a collective."""

@@ -9,11 +9,10 @@ orders is reported.
 
 from __future__ import annotations
 
-from re import compile
-
 from ... import knowledge
 from ..program.model import calls_in, dotted, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
+from ..source.text import Later
 from .ranks_guarded import ALL, LEADS, REST, Guarded, side
 
 TYPE_CHECKING = False
@@ -27,15 +26,15 @@ if TYPE_CHECKING:
 
     Path = tuple[Any, ...]
 
-WAITS = compile(
+WAITS = Later(
     r"barrier|sync|wait|broadcast|gather|reduce|rendezvous|prepare|backward|(^|_)fit|train|step$|Parallel|DDP|FSDP"
     r"|fully_shard|process_group|sleep|first|zero_first|lock|Lock|Trainer|launch|spawn|initialize|run$"
 )
 """Names after which the ranks may have met."""
-RANKED = compile(r"rank|process_index|process_id|uuid|pid|time|temp|tmp", 2)
+RANKED = Later(r"rank|process_index|process_id|uuid|pid|time|temp|tmp", 2)
 """Names that make a path one of this rank alone, or of this run alone."""
 
-ASKED = compile(r"\bnot (\w+)\b(?!\s*[.(\[])|(?<![.\w])(\w+) == [\"'\d]")
+ASKED = Later(r"\bnot (\w+)\b(?!\s*[.(\[])|(?<![.\w])(\w+) == [\"'\d]")
 BEFORE = 500
 """Characters before a barrier in which the test around it is looked for."""
 

@@ -10,9 +10,9 @@ word by word in the texts: searching a text for one word is a thousand times fas
 from __future__ import annotations
 
 from posixpath import dirname
-from re import compile
 
 from ... import knowledge
+from ..source.text import Later
 from .ranks_pages import COMMON, Heat, Page, Where, callable_name, words_of
 
 TYPE_CHECKING = False
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
     from ..program.model import Function, Module
     from ..program.program import Program
 
-WORD = compile(r"[A-Za-z_]\w*")
-PART = compile(r"\w+")
-CALLED = compile(r"([A-Za-z_]\w*)\(")
-FIELD = compile(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
-GLOBAL = compile(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
-TEST = compile(r"==|!=|\bnot\b|\bin\b|[<>]")
-SMALL_CALL = compile(
+WORD = Later(r"[A-Za-z_]\w*")
+PART = Later(r"\w+")
+CALLED = Later(r"([A-Za-z_]\w*)\(")
+FIELD = Later(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
+GLOBAL = Later(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
+TEST = Later(r"==|!=|\bnot\b|\bin\b|[<>]")
+SMALL_CALL = Later(
     r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)"
 )
-OUTERMOST = compile(r"(?m)^(?:def|class|@|async|if|try)\b|^@")
-DEFINED = compile(r"^(\s*)(?:async\s+)?def (\w+)\(")
-SIGNALLED = compile(r"signal\.signal\([^\n]*?(\w+)\s*\)")
-FLAG = compile(r"(?m)^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
-HANDED_ON = compile(
+OUTERMOST = Later(r"(?m)^(?:def|class|@|async|if|try)\b|^@")
+DEFINED = Later(r"^(\s*)(?:async\s+)?def (\w+)\(")
+SIGNALLED = Later(r"signal\.signal\([^\n]*?(\w+)\s*\)")
+FLAG = Later(r"(?m)^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
+HANDED_ON = Later(
     r"^\s*(?:return\s+|[\w.\[\]]+\s*=\s*)?(?:\w+\(\*|(?:self\.)?\w*(?:fn|func|function|callback|callable|method)\()"
 )
-SET_LOOP = compile(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?set\(")
-OVER_FIELD = compile(r"\bin (?:list\(|tuple\(|enumerate\()?self\.\Z")
-SET_FIELD = compile(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
+SET_LOOP = Later(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?set\(")
+OVER_FIELD = Later(r"\bin (?:list\(|tuple\(|enumerate\()?self\.\Z")
+SET_FIELD = Later(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
 # plain characters first: `re` looks for them quickly
-HANDLER = compile(r"except(?<=\bexcept)\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
+HANDLER = Later(r"except(?<=\bexcept)\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
 LEAVING = {"continue", "break"}
-DATA_TEST = compile(
+DATA_TEST = Later(
     r"if\b(?<=[ \tl]if)[^\n#]*(?:\.(?:item|any|all|sum|max|min|mean)\([^\n]*:|\bloss\w*(?:\.\w+\(\))*\s*[<>])"
 )
 """A decision on the values of a tensor: those of a batch are this rank's own."""
-CALLABLE = compile(r"(?:func|fn|function|callback|closure)$")
-SPAWNED = compile(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
-SHARDED = compile(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
-GUARDING = compile(
+CALLABLE = Later(r"(?:func|fn|function|callback|closure)$")
+SPAWNED = Later(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
+SHARDED = Later(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
+GUARDING = Later(
     r"^\s*(?:if|elif|while|return|with|assert|for|yield|except|and|or|not|@)\b|^\s*@|==|!=|[<>]|\bif\b.*\belse\b"
     r"|[=(].*\b(?:and|or|not|in)\b|range\(|::|lambda|get_rank\(\w"
 )
 """A line that can part the ranks; one that only passes a rank on cannot."""
-DECIDING_LINE = compile(r"(?:if|while|for|with|assert)\b[^\n]*:")
+DECIDING_LINE = Later(r"(?:if|while|for|with|assert)\b[^\n]*:")
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
 RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")

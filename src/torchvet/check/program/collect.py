@@ -10,13 +10,14 @@ import _ast
 from bisect import bisect_left
 
 from .model import ASYNC, GENERATOR
-from .outline import WORTH, outline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+WORTH = 12_000
+"""Bytes from which a source is outlined: below, all of it is parsed, and a syntax error in any body is seen."""
 ONLY_AST = 0x400  # ast.PyCF_ONLY_AST
 BIG = 64
 """A literal container of more constants than this is data, not settings: only its length is kept."""
@@ -325,6 +326,8 @@ def lower(source: str | bytes, word_lines: Sequence[tuple[int, str]] = (), lazy:
 
 def _outlined(source: str | bytes, word_lines: Sequence[tuple[int, str]]) -> Any:
     """The tree of a large source without the bodies that are not lowered; None when it has to be parsed whole."""
+    from .outline import outline
+
     text = isinstance(source, str)
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     short = outline(data, [w[0] for w in word_lines])

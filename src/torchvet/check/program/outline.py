@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from re import Pattern
 
-WORTH = 12_000
-"""Bytes from which a source is outlined: below, all of it is parsed, and a syntax error in any body is seen."""
 LONG_HEAD = 6_000
 """Bytes in which the parameters of a definition have to end."""
 
