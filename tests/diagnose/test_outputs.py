@@ -16,8 +16,9 @@ import jsonschema
 import made
 import pytest
 
+from torchvet.cli.targets import targets
 from torchvet.diagnose.model import CONFIDENCES, KINDS, Fact
-from torchvet.diagnose.outputs import FORMATS, Style, render, targets
+from torchvet.diagnose.outputs import BY_ENDING, FORMATS, Style, render
 from torchvet.diagnose.outputs.words import listed
 from torchvet.findings import UserError
 from torchvet.findings.columns import width
@@ -201,9 +202,9 @@ def test_lists_of_ranks():
 
 
 def test_where_reports_go():
-    assert targets([], []) == [("text", "")]
-    assert targets([], ["r.html"]) == [("html", "r.html")]
-    assert targets(["json"], ["html=r.html"]) == [("json", ""), ("html", "r.html")]
-    assert targets(["json"], ["-"]) == [("json", "")]
+    assert targets([], [], FORMATS, BY_ENDING) == [("text", "")]
+    assert targets([], ["r.html"], FORMATS, BY_ENDING) == [("html", "r.html")]
+    assert targets(["json"], ["html=r.html"], FORMATS, BY_ENDING) == [("json", ""), ("html", "r.html")]
+    assert targets(["json"], ["-"], FORMATS, BY_ENDING) == [("json", "")]
     with pytest.raises(UserError, match="unknown output format pdf"):
-        targets([], ["pdf=x.pdf"])
+        targets([], ["pdf=x.pdf"], FORMATS, BY_ENDING)

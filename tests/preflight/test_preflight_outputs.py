@@ -8,10 +8,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from torchvet.cli.targets import targets
 from torchvet.findings import Text
 from torchvet.findings.columns import width
 from torchvet.preflight.node import NodeReport
-from torchvet.preflight.outputs import FORMATS, Style, render, targets
+from torchvet.preflight.outputs import BY_ENDING, FORMATS, Style, render
 from torchvet.preflight.probe import Result
 from torchvet.preflight.watch import changes
 
@@ -140,10 +141,10 @@ def test_a_report_that_was_sent_is_the_same():
 
 
 def test_targets():
-    assert targets([], []) == [("text", "")]
-    assert targets(["json"], ["x"]) == [("json", "x")]
-    assert targets([], ["a.xml", "json=b"]) == [("junit", "a.xml"), ("json", "b")]
-    assert targets(["github"], ["json=b"]) == [("github", ""), ("json", "b")]
+    assert targets([], [], FORMATS, BY_ENDING) == [("text", "")]
+    assert targets(["json"], ["x"], FORMATS, BY_ENDING) == [("json", "x")]
+    assert targets([], ["a.xml", "json=b"], FORMATS, BY_ENDING) == [("junit", "a.xml"), ("json", "b")]
+    assert targets(["github"], ["json=b"], FORMATS, BY_ENDING) == [("github", ""), ("json", "b")]
 
 
 def test_changes_between_two_looks():

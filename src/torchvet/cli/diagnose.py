@@ -89,7 +89,9 @@ class Run:
     """One invocation."""
 
     def __init__(self, given: dict[str, Any], paths: list[str], spoken: str) -> None:
-        from torchvet.diagnose.outputs import targets
+        from torchvet.diagnose.outputs import BY_ENDING, FORMATS
+
+        from .targets import targets
 
         self.given = given
         self.paths = paths
@@ -97,7 +99,7 @@ class Run:
         formats = given.get("output-format", [])
         if given.get("facts"):
             formats = [*formats, "facts"]
-        self.targets = targets(formats, given.get("output", []))
+        self.targets = targets(formats, given.get("output", []), FORMATS, BY_ENDING)
         for _, path in self.targets:
             folder = os.path.dirname(os.path.realpath(path))
             if path and not os.path.isdir(folder):

@@ -143,7 +143,9 @@ class Run:
     """One invocation."""
 
     def __init__(self, given: dict[str, Any], spoken: str) -> None:
-        from torchvet.preflight.outputs import targets
+        from torchvet.preflight.outputs import BY_ENDING, FORMATS
+
+        from .targets import targets
 
         self.given = given
         self.language = spoken
@@ -154,7 +156,7 @@ class Run:
             raise UserError(Text("--watch needs at least 1 second", "--watch 至少为 1 秒"))
         if "host" in given and "record" in given:
             raise UserError(Text("--host and --record do not go together", "--host 与 --record 不能同时使用"))
-        self.targets = targets(given.get("output-format", []), given.get("output", []))
+        self.targets = targets(given.get("output-format", []), given.get("output", []), FORMATS, BY_ENDING)
         for _, path in self.targets:
             folder = os.path.dirname(os.path.realpath(path))
             if path and not os.path.isdir(folder):

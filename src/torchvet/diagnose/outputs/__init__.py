@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchvet.findings import Text, UserError
+from torchvet.findings import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..model import Diagnosis
 
 FORMATS = ("text", "json", "markdown", "html", "facts")
-_BY_ENDING = {
+BY_ENDING = {
     "json": "json", "md": "markdown", "html": "html", "htm": "html", "jsonl": "facts", "ndjson": "facts", "txt": "text",
 }  # fmt: skip
 
@@ -62,29 +62,3 @@ def render(name: str, diagnosis: Diagnosis, style: Style) -> str:
 
     text: str = import_module(f"{__name__}.{name}").render(diagnosis, style)
     return text
-
-
-def targets(formats: Sequence[str], outputs: Sequence[str]) -> list[tuple[str, str]]:
-    """(format, path) of everything to write; path "" is standard output. An output is FORMAT=PATH or PATH, whose format
-    is that of --output-format or of its ending. UserError: no such format."""
-    main = list(formats) or ["text"]
-    pairs: list[tuple[str, str]] = []
-    taken = False
-    for word in outputs:
-        name, equals, path = word.partition("=")
-        if equals and name in FORMATS and path:
-            pairs.append((name, "" if path == "-" else path))
-        elif equals and name.isalnum():
-            raise UserError(
-                Text("unknown output format {name} in --output", "--output 中有未知的输出格式 {name}", name=name),
-                Text("one of: {names}", "可选：{names}", names=", ".join(FORMATS)),
-            )
-        elif word == "-":
-            pairs.append((main[0], ""))
-        else:
-            taken = True
-            ending = word.rpartition(".")[2].lower()
-            pairs.append((main[0] if formats else _BY_ENDING.get(ending, main[0]), word))
-    if not taken:
-        pairs = [*((name, "") for name in main if (name, "") not in pairs), *pairs]
-    return pairs
