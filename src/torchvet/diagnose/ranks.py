@@ -7,6 +7,7 @@ from torchvet.findings import Text
 from .evidence.patterns import numbers
 from .evidence.places import place_of
 from .model import Rank
+from .ranks_order import by_pod, closed_in_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,17 @@ SIGNAL_NAMES = {
     8: "SIGFPE",
     4: "SIGILL",
 }
-_LAUNCHER_KINDS = {"exit", "closing", "terminated", "attempt", "launched", "scheduler", "oom-kill", "launcher-exit"}
+_LAUNCHER_KINDS = {
+    "exit",
+    "closing",
+    "terminated",
+    "attempt",
+    "launched",
+    "spawned",
+    "scheduler",
+    "oom-kill",
+    "launcher-exit",
+}
 _ERRORS = ("exception", "cuda-oom", "host-alloc", "shm", "fd", "worker", "device-error", "config", "crash", "interface")
 _BIGGEST_WORLD = 200_000
 
@@ -50,10 +61,10 @@ def settle(case: Case) -> None:
         elif fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
             fact.rank = places.get(fact.source)
     _tasks(case)
-    _pods(case)
+    by_pod(case, _LAUNCHER_KINDS)
     _by_group(case)
     pids = _pids(case, bases)
-    _closed_in_order(case, pids)
+    closed_in_order(case, pids, min(_world(case) or 0, _BIGGEST_WORLD))
     _by_process(case, pids, bases)
     _devices(case)
     _alone(case)
@@ -192,35 +203,6 @@ def _tasks(case: Case) -> None:
             fact.rank = task
 
 
-def _pods(case: Case) -> None:
-    """Lines of pods (kubetail, stern) of which none names a rank: one process for each pod, numbered by its name.
-
-    An operator that has a master gives it rank 0 and the workers the next ones.
-    """
-    if case.of("launched", "closing") or any(f.values.get("by") in ("block", "launcher") for f in case.of("exit")):
-        return  # a launcher within the pods: one pod holds several ranks
-    pods: dict[str, int | None] = {}
-    for fact in case.of("output"):
-        node = str(fact.values.get("node") or "")
-        if fact.values.get("label") and node:
-            if fact.rank is not None or any(k in fact.values for k in ("local", "pid", "task")):
-                return
-            name, _, number = node.rpartition("-")
-            pods[node] = None if not number.isdigit() or len(number) > 6 else int(number) + (
-                1 if name.endswith("worker") and any("-master-" in f"{n}-" for n in _nodes(case)) else 0
-            )  # fmt: skip
-    numbers_of = sorted(n for n in pods.values() if n is not None)
-    if len(pods) < 2 or numbers_of != list(range(len(pods))):
-        return
-    for fact in case.facts:
-        if fact.rank is None and fact.kind not in _LAUNCHER_KINDS:
-            fact.rank = pods.get(str(fact.values.get("node") or ""))
-
-
-def _nodes(case: Case) -> set[str]:
-    return {str(f.values.get("node") or "") for f in case.of("output")}
-
-
 def _by_group(case: Case) -> None:
     """Watchdog lines without [rankN]: (torch up to 2.2), all ranks in one file: numbers of the default group."""
     for fact in case.of("watchdog", "progress", "async-error", "heartbeat"):
@@ -269,8 +251,8 @@ def _pids(case: Case, bases: dict[str, int]) -> dict[tuple[str, int], int]:
             and fact.values.get("pid")
         ):
             put(str(fact.values.get("node", "")), fact.values["pid"], fact.rank)
-    for fact in case.of("exit"):
-        if fact.values.get("by") in ("launcher", "spawn") and isinstance(fact.values.get("local"), int):
+    for fact in case.of("exit", "spawned"):
+        if fact.values.get("by") in ("launcher", "spawn", "deepspeed") and isinstance(fact.values.get("local"), int):
             node = place_of(fact.source).node
             known = [b for n, b in bases.items() if _same_node(n, node)] or (
                 list(bases.values()) if len(bases) == 1 else [] if bases else [0]
@@ -278,33 +260,6 @@ def _pids(case: Case, bases: dict[str, int]) -> dict[tuple[str, int], int]:
             if len(known) == 1:
                 put(node, fact.values.get("pid"), known[0] + fact.values["local"])
     return out
-
-
-def _closed_in_order(case: Case, pids: dict[tuple[str, int], int]) -> None:
-    """Processes that the agent closed and does not list (torch up to 2.4): it starts them in the order of ranks."""
-    rows = [f for f in case.of("exit") if f.values.get("by") == "block" and f.rank is not None]
-    launchers = {f.source for f in rows}
-    known = {(f.source, f.values.get("pid")) for f in rows}
-    named = {pid for _, pid in pids}
-    listed_ranks = {f.rank for f in rows}
-    for source in launchers:
-        mine = {f.rank: f.values["pid"] for f in rows if f.source == source and isinstance(f.values.get("pid"), int)}
-        closed = [f.values.get("pid") for f in case.of("closing") if f.source == source]
-        unknown = sorted({p for p in closed if isinstance(p, int) and (source, p) not in known} - named)
-        if not unknown or not mine:
-            continue
-        node = next((str(f.values.get("node") or "") for f in rows if f.source == source), "")
-        offsets = {pid - rank for rank, pid in mine.items()}
-        world = _world(case) or 0
-        free = [r for r in range(min(world, _BIGGEST_WORLD)) if r not in listed_ranks]
-        if len(offsets) == 1 and all(pid - min(offsets) in free for pid in unknown):
-            pairs = [(pid, pid - min(offsets)) for pid in unknown]
-        elif len(launchers) == 1 and len(free) == len(unknown):
-            pairs = list(zip(unknown, free, strict=True))
-        else:
-            continue
-        for pid, rank in pairs:
-            pids.setdefault((node, pid), rank)
 
 
 class Processes:
@@ -404,7 +359,17 @@ def _several(case: Case) -> bool:
     if len({f.values["label"] for f in case.of("output") if f.values.get("label")}) > 1:
         return True
     if case.of(
-        "watchdog", "lost", "closing", "launched", "rendezvous", "absent", "mismatch", "nccl-init", "progress", "ddp"
+        "watchdog",
+        "lost",
+        "closing",
+        "launched",
+        "spawned",
+        "rendezvous",
+        "absent",
+        "mismatch",
+        "nccl-init",
+        "progress",
+        "ddp",
     ):
         return True
     if any(f.values.get("by") in ("block", "launcher", "spawn") or f.values.get("tasks") for f in case.of("exit")):

@@ -83,6 +83,14 @@ SETUPS: dict[str, tuple[str, Text, Text]] = {
         Text("the GPUs are not ready: the fabric manager does not run", "GPU 未就绪：fabric manager 未运行"),
         Text("systemctl status nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
     ),
+    "process-limit": (
+        "process limit",
+        Text("no more threads or processes can be started", "无法再创建线程或进程"),
+        Text(
+            "ulimit -u and pids.max of the cgroup; fewer DataLoader workers, OMP_NUM_THREADS=1",
+            "检查 ulimit -u 与 cgroup 的 pids.max；减少 DataLoader worker，设 OMP_NUM_THREADS=1",
+        ),
+    ),
     "env-missing": (
         "environment",
         Text("a variable of the launcher is missing", "缺少启动器变量"),

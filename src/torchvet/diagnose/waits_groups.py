@@ -7,12 +7,13 @@ import sys
 from array import array
 from dataclasses import dataclass, field
 
-from .calls import canonical
+from .calls import SIZES, canonical
 from .members import members as ranks_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from .model import Case, Fact
 
@@ -55,12 +56,20 @@ class Progress:
         if call is not None:
             v = call.values
             frames = tuple((str(p), int(n), str(f)) for p, n, f in v.get("frames") or ())
-            return canonical(str(v.get("op", ""))), str(v.get("sizes") or ""), str(v.get("dtypes") or ""), frames
+            op = canonical(str(v.get("op", "")))
+            return op, str(v.get("sizes") or "") or _numel(op, v), str(v.get("dtypes") or ""), frames
         return None
 
     def numbers(self) -> range:
         """Numbers of the calls that may be recorded."""
         return range(self.start, self.start + len(self.history) // 2)
+
+
+def _numel(op: str, values: dict[str, Any]) -> str:
+    """Sizes as the watchdog has them: elements of what every member must agree on."""
+    which = SIZES.get(op)
+    count = values.get("numel_out" if which == "output" else "numel_in") if which else None
+    return f"{count:,} elements" if isinstance(count, int) else ""
 
 
 @dataclass(slots=True)

@@ -114,7 +114,9 @@ def _difference(seen: list[tuple[str, str, str]]) -> str | None:
 
 
 def _near(known: dict[int, Progress], seq: int) -> bool:
-    """Whether a call is among the last of some rank, finished or not."""
+    """Whether a call is among the last of some rank, finished or not; a watchdog tells of no other."""
+    if any(p.by == "log" and seq in p.calls for p in known.values()):
+        return True
     return any(p.enqueued is not None and p.enqueued - NEAR < seq <= p.enqueued for p in known.values())
 
 

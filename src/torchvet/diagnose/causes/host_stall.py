@@ -84,7 +84,9 @@ def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) ->
     if lacking:
         w = lacking[0]
         said = and_waiters(said, w)
-    most = CONFIRMED if site else PROBABLE
+    silent = [r for r in ranks if r not in case.ranks or "log" not in case.ranks[r].has]
+    # where it stands is not why: an error of memory or of a worker before it stands only in its log
+    most = CONFIRMED if site and not silent else PROBABLE
     if site is None and lacking and lacking[0].frames:
         site = (lacking[0].frames[0][0], lacking[0].frames[0][1])  # the call that it did not make
     confidence = sure(links, most) if lacking or monitors else POSSIBLE
@@ -92,6 +94,9 @@ def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) ->
     out.contradicts = claim_of_launcher(waits, ranks)
     if ranks == [0] and sub in ("checkpoint", "evaluation"):
         out.rule = "long-first-rank-work"
+    if silent:
+        out.missing.append(Text("log of {who}: an error before the stall stands there",
+                                "{who} 的日志：停顿之前的错误会在其中", who=who(silent)))  # fmt: skip
     for rank in ranks[:4]:
         if rank not in waits.places:
             out.missing.append(Text("stack of rank {rank}", "rank {rank} 的调用栈", rank=rank))

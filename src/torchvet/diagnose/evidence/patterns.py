@@ -228,6 +228,8 @@ PATTERNS: tuple[Pattern, ...] = (
     P("exit", b"terminated with signal", rb"(?i)process (?P<local>\d+) terminated with signal (?P<signal>SIG\w+)", by="spawn"),
     P("exit", b"terminated with exit code", rb"(?i)process (?P<local>\d+) terminated with exit code (?P<code>\d+)", by="spawn"),
     P("exit", b": line ", rb": line \d+:\s+(?P<pid>\d+) (?P<what>Killed|Segmentation fault|Bus error|Aborted|Terminated|Illegal instruction)\b", by="shell"),
+    P("spawned", b"spawned with command", rb"process (?P<pid>\d+) spawned with command: .*?--local_rank=(?P<local>\d{1,4})\b", by="deepspeed"),
+    P("exit", b"exits with return code", rb"--local_rank=(?P<local>\d{1,4})\b.*exits with return code = (?P<code>-?\d+)", by="launcher"),
     P("exit", b"exits with return code", rb"Process (?P<pid>\d+) exits with return code = (?P<code>-?\d+)", by="launcher"),
     # Slurm
     P("oom-kill", b"oom", rb"Detected (?P<count>\d+) oom[-_ ]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<step>[\w.+]+)", by="slurm", constraint="CONSTRAINT_MEMCG"),
@@ -261,6 +263,9 @@ PATTERNS: tuple[Pattern, ...] = (
     P("config", b"GLIBC", rb"version `(?P<symbol>GLIBC(?:XX)?_[\d.]+)' not found", what="library"),
     P("config", b"system has unsupported display driver", rb"system has unsupported display driver / cuda driver combination", what="driver-library"),
     P("config", b"system not yet initialized", rb"CUDA_ERROR_SYSTEM_NOT_READY|system not yet initialized", what="fabric-manager"),
+    P("config", b"start new thread", rb"^(?:\w+\.)*(?:RuntimeError|error): can't start new thread", what="process-limit"),
+    P("config", b"pthread_create failed", rb"pthread_create failed for thread[^\n]*Resource temporarily unavailable", what="process-limit"),
+    P("config", b"Thread creation failed", rb"libgomp: Thread creation failed: Resource temporarily unavailable", what="process-limit"),
     P("config", b"expected, but not set", rb"environment variable (?P<name>\w+) expected, but not set", what="env-missing"),
     P("config", b"efault process group has not been", rb"Default process group has not been initialized", what="no-init"),
     # numbers
