@@ -86,7 +86,7 @@ def load(families: tuple[str, ...] = FAMILIES) -> tuple[list[dict], list[dict]]:
     """(faulty cases, clean cases) of these files; every case knows its `family`."""
     faulty, clean = [], []
     for family in families:
-        for suffix, into in (("", faulty), ("_clean", clean)):
+        for suffix, into in (("", faulty), ("_clean", clean), ("_more", faulty), ("_more_clean", clean)):
             path = DATA / f"{family}{suffix}.yaml"
             for case in yaml.safe_load(path.read_text("utf-8")) if path.exists() else []:
                 into.append({**case, "family": family})

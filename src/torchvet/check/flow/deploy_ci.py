@@ -57,7 +57,8 @@ def github_job(file: File, document: Node, node: Node) -> Job:
     env = environment(file, document.get("env")) + environment(file, node.get("env"))
     for step in node.list("steps"):
         if step.kind == MAP and step.get("run") is not None:
-            inner = scripted(file, "github", step.get("run"), environment(file, step.get("env")), None)
+            given = (document.get("env"), node.get("env"), step.get("env"))
+            inner = scripted(file, "github", step.get("run"), environment(file, step.get("env")), None, given)
             job.env += inner.env
             job.containers += inner.containers
             job.launches += inner.launches
@@ -109,7 +110,8 @@ def gitlab(file: File, document: Node) -> list[Job]:
         own = env + environment(file, node.get("variables"))
         for part in ("before_script", "script", "after_script"):
             if node.get(part) is not None:
-                job = scripted(file, "gitlab", node.get(part), own, None)
+                given = (document.get("variables"), node.get("variables"))
+                job = scripted(file, "gitlab", node.get(part), own, None, given)
                 job.ci = True
                 out.append(job)
     return out
@@ -129,7 +131,7 @@ def texts(file: File, document: Node) -> list[Job]:
                 continue  # one command, word by word
             if any(s in said for s in STARTS):
                 env: list[Env] = environment(file, node.get("environment") or node.get("env"))
-                job = scripted(file, "pipeline", value, env, None)
+                job = scripted(file, "pipeline", value, env, None, (node.get("environment") or node.get("env"),))
                 job.ci = True
                 out.append(job)
         if len(out) > 200:

@@ -62,6 +62,11 @@ def of_engine(file: File, launch: Launch, platform: str = "") -> Container:
             c.memory = (limit, pos) if limit else None
         elif name == "cpus":
             c.cpus = (number, pos) if (number := decimal(text)) else None
+        elif name == "cpu-quota" and c.cpus is None:
+            period = launch.value("cpu-period")
+            each = decimal(period.text) if period is not None else 100_000.0  # microseconds; docker run reference
+            if (quota := decimal(text)) and each:
+                c.cpus = (quota / each, pos)
         elif name == "ulimit":
             c.locked = c.locked or (text.startswith("memlock") and ("-1" in text or "unlimited" in text))
         elif name == "cap-add":

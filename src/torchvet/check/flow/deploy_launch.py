@@ -172,6 +172,7 @@ def copied(values: Values | None) -> Values:
         out.single.update(values.single)
         out.arrays.update(values.arrays)
         out.exported |= values.exported
+        out.open = values.open
     return out
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from ... import knowledge
 from ..source.shell_values import Values, script
-from ..source.traced import OPEN, Traced, name_of
+from ..source.traced import CLOSE, OPEN, Traced, name_of
 from .deploy_containers import named, of_engine
 from .deploy_launch import ENGINE, copied, launches
 from .deploy_model import Env, Job, count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..source.shell_values import Command, Setting
     from .deploy_launch import Launch
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 HEADER = re.compile(r"^[ \t]*#(?:SBATCH|SLURM)[ \t]+(.*)$", re.MULTILINE)
 DEEP = 4
+MOST_SOURCED = 100_000
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".job")
+OPEN_DEFAULT = re.compile(r"=[\"']?\$\{[A-Za-z0-9_]+:?[-=]")
 DEFAULT = re.compile(r"\$\{[A-Za-z0-9_]+:?[-=][\"']?[^\s}]{0,20}$")
 
 
@@ -33,7 +36,9 @@ def of_script(
     headers(job, text)
     if job.headers:
         job.platform = "slurm"
-    read = script(text, copied(values) if values is not None else None)
+    seen = copied(values)
+    seen.open = seen.open or opener(file)
+    read = script(text, seen)
     job.env += [env_of(file, s) for s in read.settings if s.exported]
     job.loops = read.values.loops
     out = [job]
@@ -44,6 +49,28 @@ def of_script(
         if inner is not None and depth < DEEP:
             out += of_script(file, inner, platform, read.values, depth + 1)
     return out
+
+
+def opener(file: File) -> Callable[[str], str | None]:
+    """Opens a script that another reads in: beside it, or from the root of the project."""
+    opened: set[str] = {file.path}
+
+    def open_file(path: str) -> str | None:
+        rest = path.rpartition(CLOSE)[2].lstrip("/") if OPEN in path else path
+        if not rest or os.path.isabs(rest) or OPEN in rest:
+            return None
+        for folder in (file.path.rpartition("/")[0], ""):
+            full = os.path.normpath(os.path.join(folder, rest)).replace(os.sep, "/")
+            if full in opened or full.startswith(".."):
+                continue
+            file.program.consulted.add(full)
+            where = os.path.join(file.program.root, full)
+            if os.path.isfile(where) and os.path.getsize(where) < MOST_SOURCED:
+                opened.add(full)
+                return file.program.text(full)
+        return None
+
+    return open_file
 
 
 def add(job: Job, found: Iterable[Launch]) -> None:
@@ -79,6 +106,9 @@ def env_of(file: File, s: Setting) -> Env:
     line = file.text.rfind("\n", 0, start) + 1
     given = bool(DEFAULT.search(file.text[max(line, start - 80) : s.value.offset(0)])) if value else False
     name_at = file.text.rfind(s.name, line, start + 1)
+    if not given and name_at >= 0 and not name_at < s.value.offset(0) < name_at + 400:
+        # the value stands elsewhere: what is written here decides
+        given = bool(OPEN_DEFAULT.match(file.text, name_at + len(s.name)))
     given = given or s.branch
     return Env(s.name, value.strip("\"'"), file.pos(name_at if name_at >= 0 else start, max(end, start)), given)
 
@@ -207,7 +237,11 @@ def mounting(text: Traced) -> list[tuple[int, int]]:
     for command in script(text).commands:
         words = [w.text for w in command.words]
         inner = " ".join(words)
-        if MOUNT.search(inner) and ("size" in inner or "tmpfs" in inner) and words[0] not in ("echo", "printf"):
+        if (
+            MOUNT.search(inner)
+            and any(x in inner for x in ("size", "tmpfs", "remount"))
+            and words[0] not in ("echo", "printf")
+        ):
             bind = "--bind" in inner or "-B" in words
             if not bind and ("mount" in (w.rpartition("/")[2] for w in words[:3]) or " -c" in inner[:10]):
                 out.append((command.at, command.end))

@@ -17,8 +17,9 @@ from .deploy_model import Container, Env, Job, Shm, count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from ..source.shell_values import Values
     from ..source.yaml_tree import Node
     from .deploy_model import File
 
@@ -217,13 +218,34 @@ def script_parts(file: File, node: Node | None) -> Iterator[Traced]:
             yield joined(parts)
 
 
-def scripted(file: File, platform: str, node: Node | None, env: list[Env], nodes: int | None) -> Job:
-    """A job whose commands stand in a document."""
+def variables(file: File, nodes: Iterable[Node | None]) -> Values:
+    """What mappings of variables, the outermost first, give to the shell text below them."""
+    from ..source.shell_values import Values, script
+
+    out = Values()
+    for node in nodes:
+        for name, (_, value) in node.entries().items() if node is not None and node.kind == MAP else ():
+            if (
+                value.kind == SCALAR
+                and name.isidentifier()
+                and not any(x in value.text for x in ('"', "\\", "`", "{{"))
+            ):
+                text = traced(value, file.text)
+                start, end = text.offset(0), text.offset(len(text.text))
+                script(joined([Traced.at(f'{name}="', start), text, Traced.at('"', end)]), out)
+    return out
+
+
+def scripted(
+    file: File, platform: str, node: Node | None, env: list[Env], nodes: int | None, given: Iterable[Node | None] = ()
+) -> Job:
+    """A job whose commands stand in a document; they see the variables of the mappings `given`."""
     from .deploy_scripts import of_script
 
     job = Job(file, platform)
+    values = variables(file, given)
     for part in script_parts(file, node):
-        for inner in of_script(file, part, platform):
+        for inner in of_script(file, part, platform, values):
             job.env += inner.env
             job.containers += inner.containers
             job.launches += inner.launches
@@ -241,6 +263,7 @@ def dstack(file: File, document: Node) -> Job:
         document.get("commands"),
         environment(file, document.get("env")),
         count(document.string("nodes") or "1"),
+        (document.get("env"),),
     )
     key = document.key("resources") or document.key("type")
     c = Container(
@@ -301,6 +324,7 @@ def skypilot(file: File, document: Node) -> Job:
         document.get("run"),
         environment(file, document.get("envs")),
         count(document.string("num_nodes") or "1"),
+        (document.get("envs"), document.get("env")),
     )
 
 

@@ -11,6 +11,7 @@ from ... import knowledge
 from ..source.traced import is_known
 from .deploy_launch import IMAGE, LAUNCHER, OTHER, workers_of
 from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, Container
+from .deploy_patches import Patches
 from .deploy_say import About
 
 TYPE_CHECKING = False
@@ -81,6 +82,7 @@ def grade(c: Container) -> str:
 class SharedMemory:
     def __init__(self, deploy: Deploy) -> None:
         self.deploy = deploy
+        self.patches = Patches(deploy)
 
     def about(self, c: Container, pos: int, severity: str, kind: str = "", text: str = "", other: int = 0) -> About:
         """With the demand of the loaders that are in the same project."""
@@ -95,6 +97,8 @@ class SharedMemory:
             if (c.platform in platforms) == others or c.shm is not None or c.opaque or c.stray[0]:
                 continue
             severity = grade(c)
+            if severity and c.platform in PODS and self.patches.mount(c.file.path):
+                continue
             if severity and c.engine == "kuberay":
                 severity = "warning"
             if severity:
@@ -128,7 +132,7 @@ class SharedMemory:
             pos, kind = c.stray
             if pos and c.shm is None and not c.opaque:
                 severity = grade(c)
-                if severity:
+                if severity and not (kind == "unmounted" and self.patches.mount(c.file.path)):
                     out.append(self.about(c, pos, severity, kind))
         return out
 

@@ -76,7 +76,7 @@ class Steps:
     # ------------------------------------------------------------------------------------------------- launchers
     def multiplied(self) -> list[Step]:
         """Several tasks on a node of which each starts a launcher for all its GPUs."""
-        out: dict[int, Step] = {}
+        out: dict[tuple[str, int], Step] = {}
         table = knowledge.deployment("launchers")
         for job, x, y in self.chains():
             if y.kind != LAUNCHER or y.head in OWN_LAUNCHERS or job.opaque:
@@ -93,13 +93,13 @@ class Steps:
             pos = job.file.pos(x.at, x.at + len(x.words[0].text))
             step = Step(job.file, pos, x.head, y.head, tasks, each or 0)
             step.other = job.headers.get("ntasks-per-node", job.headers.get("ntasks", ("", 0)))[1]
-            out.setdefault(pos, step)
+            out.setdefault((job.file.path, pos), step)
         return list(out.values())
 
     # ---------------------------------------------------------------------------------------------------- threads
     def threads(self) -> list[Step]:
         """Several processes on a node, started without a launcher that limits their threads."""
-        out: dict[int, Step] = {}
+        out: dict[tuple[str, int], Step] = {}
         for job, x, y in self.chains():
             if y.kind not in (PYTHON,) and not (y.kind == OTHER and y.head.endswith(".py")):
                 continue
@@ -116,7 +116,7 @@ class Steps:
             if "cpus-per-task" in job.headers or x.value("cpus-per-task", "c"):
                 continue  # torch counts the CPUs that it may use, and Slurm binds each task to its own
             pos = job.file.pos(x.at, x.at + len(x.words[0].text))
-            out.setdefault(pos, Step(job.file, pos, x.head, y.head, tasks, 1))
+            out.setdefault((job.file.path, pos), Step(job.file, pos, x.head, y.head, tasks, 1))
         return list(out.values())
 
     # ------------------------------------------------------------------------------------------------------- CPUs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..source.cpp import Unreadable
 from .native_words import CALLS, CREATE, DESTROY, KEEPERS, USERS, Words, path_of
 
@@ -159,7 +161,7 @@ class Summaries:
         if held.member or held.static or held.element or held.rule == "host" or function.head.find("_ptr") >= 0:
             return None
         head = function.head[: function.head.find("(")]
-        if "Tensor" in head or "auto" in head or "capsule" in head:
+        if re.search(r"\bTensor\b|\bauto\b|capsule", head):
             return None
         return held.family, held.rule, "ret"
 

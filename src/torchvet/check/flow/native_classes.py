@@ -59,6 +59,8 @@ class Classes:
                 if not held.member or held.name not in cls.members or held.name in reported:
                     continue
                 if held.name not in freed:
+                    if self.by_protocol(cls, p, held.name, methods):
+                        continue
                     if self.freed_elsewhere(cls, held.name, methods, closure) or any(
                         held.name in q.kept and not _only_returned(q, held.name) for q in paths
                     ):
@@ -134,6 +136,13 @@ class Classes:
                     return True
         # a member that a smart pointer or scope guard of the class takes
         return False
+
+    def by_protocol(self, cls: Class, p: Paths, member: str, methods: list[Function]) -> bool:
+        """One method creates, another releases, and no constructor calls the first: who calls one calls the other."""
+        name = p.function.name
+        if name == cls.name or any(f.name == cls.name and re.search(rf"\b{name}\s*\(", f.text) for f in methods):
+            return False
+        return any(f is not p.function and member in self.native.paths(f, cls).released for f in methods)
 
     def _creates(self, user: Function, member: str, cls: Class) -> bool:
         return any(h.name == member for h in self.native.paths(user, cls).created)
@@ -240,7 +249,9 @@ class Classes:
                             "owner-copied", f, f.at, "moved", None, severity="error", name=member, cls=cls.name
                         )
                         break
-        if moved or any(re.search(rf"\(\s*(?:const\s+)?{name}\s*(?:<[^>]*>)?\s*(?:const\s*)?&(?!&)", h) for h in heads):
+        copies = [h for h in heads if re.search(rf"\(\s*(?:const\s+)?{name}\s*(?:<[^>]*>)?\s*(?:const\s*)?&(?!&)", h)]
+        # an assignment of one's own leaves the copy constructor that the compiler writes
+        if moved or any("operator" not in h or "delete" in h or "default" in h for h in copies):
             return
         if NO_COPY.search(cls.bases) or any(NO_COPY.search(k) or k.endswith("&") for k in cls.members.values()):
             return
@@ -273,7 +284,7 @@ class Classes:
             if found and "reserve" not in found[0] and "emplace" not in function.text:
                 return function, function.body[0] + found.start(), "copy"
             for kind, _ in function.params:
-                if re.fullmatch(rf"(?:const\s+)?(?:\w+::)*{name}", kind) and function.owner != cls.name:
+                if re.fullmatch(rf"(?:const\s+)?(?:\w+::)*{name}(?:\s*<[^<>]*>)?", kind) and function.owner != cls.name:
                     return function, function.at, "copy"
         return None
 

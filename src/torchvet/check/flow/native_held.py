@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from .native_words import CREATE, Call, Words, is_word
+from .native_words import CREATE, DESTROY, Call, Words, is_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..source.cpp import Stmt
+    from ..source.cpp import Stmt, Token
 
     State = dict[str, "Held"]
 
@@ -125,6 +125,31 @@ def no_deleter(words: Words, call: Call, locals_: dict[str, str]) -> bool:
         if "bind" in texts or "deleter" in "".join(texts).lower():
             return False
     return True
+
+
+def foreign_deleter(words: Words, call: Call, family: str) -> str:
+    """The function by which the lambda of `shared_ptr<T>(p, [](T *q) { free(q); })` deletes, when it is of another
+    allocator; "" else."""
+    if len(call.args) != 2 or words.texts[call.args[1][0]] != "[":
+        return ""
+    found = {t for t in words.texts[slice(*call.args[1])] if t in DESTROY or t == "delete"}
+    by = found.pop() if len(found) == 1 else ""
+    other = "new" if by == "delete" else DESTROY.get(by, family)
+    return by if other != family and is_memory(other) else ""
+
+
+def by_reference(head: list[Token]) -> dict[str, str]:
+    """{variable: what the loop goes over} of `for (auto &e : all)`."""
+    texts = [t[0] for t in head]
+    if ":" in texts and ";" not in texts and "&" in texts and len(texts) - texts.index(":") == 3:
+        return {texts[texts.index(":") - 1]: texts[-2]}
+    return {}
+
+
+def after_label(text: str, label: str) -> str:
+    """The text of a function after a label."""
+    m = re.search(rf"\b{re.escape(label)}\s*:(?!:)", text) if label else None
+    return text[m.end() :] if m else text
 
 
 def join(states: list[State | None]) -> State | None:

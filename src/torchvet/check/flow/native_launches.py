@@ -237,7 +237,7 @@ class Launches:
                         held.offset,
                         "call",
                         held,
-                        severity="warning",
+                        severity="note",  # right, only slower
                         function_name=function.name,
                     )
                     break

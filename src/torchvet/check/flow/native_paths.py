@@ -12,6 +12,7 @@ from time import perf_counter
 
 from ..source.cpp import Function, Unreadable, declarations
 from ..source.cpp_statements import Reader
+from . import native_held as questions
 from .native_calls import creation, summaries
 from .native_held import Held, Leak, both_memory, join, leaves, may_own, no_deleter, released_names, succeeds, tested
 from .native_words import API, CALLS, CREATE, DESTROY, USERS, Call, Frame, Words, is_word
@@ -58,10 +59,12 @@ class Paths:
         self.inner: list[Paths] = []
         self.trouble = False
         self._conditions: list[list[str]] = []
+        self._passed: list[list[str]] = []  # of `if (...) return;` before: they do not hold here
         self._status: dict[str, str] = {}
         self._loops: list[tuple[set[str], list[State | None]]] = []
         self._tries = 0
         self._inline: list[list[State | None]] = []
+        self._ranges: dict[str, str] = {}  # of `for (auto &e : all)`: {e: all}
         self._labels: dict[str, int] = {}
         self._steps = 0
         self._until = perf_counter() + SECONDS
@@ -134,6 +137,7 @@ class Paths:
     # ------------------------------------------------------------------------------------------------ statements
     def _block(self, block: list[Stmt], state: State | None, outer: bool = False) -> State | None:
         own: set[str] = set()
+        passed = len(self._passed)
         for s in block:
             self._steps += 1
             if self._steps > MOST_STEPS or (self._steps % 256 == 0 and perf_counter() > self._until):
@@ -146,6 +150,7 @@ class Paths:
                 if self._loops:
                     self._loops[-1][0].update(names)
             state = self._one(s, state)
+        del self._passed[passed:]
         if state is not None and not outer:
             for name in [n for n in state if n in own or (n[0] == "!" and n[1:] in own)]:
                 held = state.pop(name)
@@ -214,7 +219,7 @@ class Paths:
             return None
         if kind == "goto":
             label = tokens[1][0] if len(tokens) > 1 else ""
-            rest = self._after_label(label)
+            rest = questions.after_label(self.function.text, label)
             gone = {n: h for n, h in after.items() if not re.search(rf"\b{re.escape(n)}\b", rest)}
             self._leave("goto", offset, gone)
             return None
@@ -225,12 +230,6 @@ class Paths:
             return None
         self._leave(kind, offset, after)
         return None
-
-    def _after_label(self, label: str) -> str:
-        """The text after a label."""
-        text = self.function.text
-        m = re.search(rf"\b{re.escape(label)}\s*:(?!:)", text) if label else None
-        return text[m.end() :] if m else text
 
     def _leave(self, kind: str, offset: int, state: State, name: str = "") -> None:
         for key, held in state.items():
@@ -263,6 +262,8 @@ class Paths:
                     other_in.pop(name, None)
         other = self._block(s[3], other_in) if s[3] else other_in
         self._conditions.pop()
+        if leaves(s[2]) and not s[3]:
+            self._passed.append(texts)
         return join([then, other])
 
     def _loop(self, s: Stmt, state: State) -> State | None:
@@ -271,6 +272,7 @@ class Paths:
         if after is None:
             return None
         ends: list[State | None] = []
+        self._ranges.update(questions.by_reference(head))
         self._loops.append((set(), ends))
         last = self._block(s[2], dict(after))
         self._loops.pop()
@@ -395,6 +397,8 @@ class Paths:
         if found is None:
             return
         name, path, element = found
+        if name in self._ranges and not self.is_local(name):
+            name, element = self._ranges[name], True
         held = Held(name, path, family, rule, words.tokens[call.at][1], call.name)
         held.element = element
         if how.startswith("="):
@@ -420,7 +424,7 @@ class Paths:
             return
         # a second creation into what still holds the first one
         if name not in self.kept and not local and name not in self.released:
-            self.refills.append((held, [list(c) for c in self._conditions], bool(self._loops)))
+            self.refills.append((held, [list(c) for c in (*self._conditions, *self._passed)], bool(self._loops)))
         old = state.get(name)
         if old is not None and not element and old.offset != held.offset and not self._inline and name not in self.kept:
             self.overwrites.append((old, held.offset, "overwritten"))
@@ -581,4 +585,6 @@ class Paths:
         if smart and held is not None and held.rule == "memory" and len(call.args) == 1:
             offset = words.tokens[call.at][1]
             self.mismatches.append((held, offset, "delete[]" if "[" in call.template else "delete"))
+        elif held is not None and held.rule == "memory" and (by := questions.foreign_deleter(words, call, held.family)):
+            self.mismatches.append((held, words.tokens[call.at][1], by))
         return "keep"

@@ -72,7 +72,8 @@ class Calls:
                 words = {"name": target, "call": name, "free": release_of(name, family), "family": family}
                 words["cls"] = cls.name if cls is not None else ""
                 kind = "member" if target.startswith("self.") else "local"
-                yield Fault(RULES.get(rule, "handle-not-destroyed"), module, pos, kind, "error", words)
+                severity = "warning" if rule == "event" and kind == "member" else "error"  # small, one for each object
+                yield Fault(RULES.get(rule, "handle-not-destroyed"), module, pos, kind, severity, words)
 
     def target(self, call: ast.Call, statement: ast.stmt) -> str | None:
         """The name that holds the resource: `byref(x)` of ctypes, else what the statement assigns; None: unknown."""

@@ -11,6 +11,10 @@ import re
 from .shell import DECLARING, DEEP, MOST_TEXT, Lexer, Raw, Word
 from .traced import CLOSE, OPEN, Traced, joined, unknown
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MOST_VALUES = 4
 MOST_WORDS = 4000
 _SPACE = re.compile(r"\s+")
@@ -19,13 +23,15 @@ _SPACE = re.compile(r"\s+")
 class Values:
     """What the variables of a script are: each with its possible values, arrays with their words."""
 
-    __slots__ = ("arrays", "exported", "loops", "single")
+    __slots__ = ("arrays", "exported", "loops", "open", "single")
 
     def __init__(self) -> None:
         self.single: dict[str, list[Traced]] = {}
         self.arrays: dict[str, list[Traced]] = {}
         self.exported: set[str] = set()
         self.loops: frozenset[str] = frozenset()
+        self.open: Callable[[str], str | None] | None = None
+        """The text of a script that this one reads in with `source`, by the path as written."""
 
 
 class Setting:
@@ -131,6 +137,10 @@ class _Reader:
         elif words:
             if head == "set" and any(w.text.startswith("-") and "a" in w.text for w in words[1:]):
                 self.values.exported |= set(self.values.single)
+            if head == "read" and raw.here is not None and any(w.text.startswith("-") and "d" in w.text for w in words):
+                self.assign(words[-1].text, raw.here, False, raw.branch)  # a text of several lines in a variable
+            if head in ("source", ".") and len(words) > 1:
+                self.read_in(words[1])
             if head == "unset":
                 gone = {w.text for w in words[1:]}
                 self.values.exported -= gone
@@ -142,6 +152,22 @@ class _Reader:
             if raw.target is not None:
                 command.target = "".join(x.text for x in self.expand(raw.target))
             self.out.commands.append(command)
+
+    def read_in(self, path: Traced) -> None:
+        """`source path`: its variables, all of them where the command stands."""
+        text = self.values.open(path.text) if self.values.open is not None and self.depth < DEEP else None
+        if text is None:
+            return
+        theirs = Values()
+        theirs.single.update(self.values.single)
+        theirs.open = self.values.open
+        script(Traced.at(text, 0), theirs, self.depth + 1)
+        place = path.offset(0)
+        for name, several in theirs.single.items():
+            if several is not self.values.single.get(name):
+                self.values.single[name] = [standing(v.text, place) for v in several]
+        for name, several in theirs.arrays.items():
+            self.values.arrays[name] = [standing(v.text, place) for v in several]
 
     def assign(self, name: str, value: Traced, appended: bool, branch: bool) -> Traced:
         known = self.values.single
@@ -168,13 +194,9 @@ class _Reader:
                 there = True
                 continue
             if kind == "command":
-                inner, where = value  # type: ignore[misc]
-                if self.depth < DEEP:
-                    self.inside(inner)
-                pieces = [unknown("$(" + inner.text.strip()[:200], where)]
+                pieces = [self.substituted(*value)]  # type: ignore[misc]
             elif kind == "unknown":
-                name, where = value  # type: ignore[misc]
-                pieces = [unknown(name, where)]
+                pieces = [unknown(*value)]  # type: ignore[misc]
             elif kind == "var" and isinstance(value, tuple):
                 pieces = self.variable(value, depth)
             else:
@@ -231,11 +253,22 @@ class _Reader:
             return [joined([p for k in known for p in (k, Traced.at(" ", k.offset(0)))])]
         return [unknown(base, where)]
 
-    def inside(self, text: Traced) -> None:
-        """Commands of a substitution run too."""
+    def substituted(self, inner: Traced, where: int) -> Traced:
+        said = self.inside(inner) if self.depth < DEEP else None
+        return said if said is not None else unknown("$(" + inner.text.strip()[:200], where)
+
+    def inside(self, text: Traced) -> Traced | None:
+        """Commands of a substitution run too. Its text where that is a here-document."""
         inner = script(text, self.values, self.depth + 1)
         self.out.commands += inner.commands
         self.words += len(inner.commands)
+        only = inner.commands[0] if len(inner.commands) == 1 else None
+        return only.here if only is not None and len(only.words) == 1 and only.words[0].text == "cat" else None
+
+
+def standing(text: str, place: int) -> Traced:
+    """Text of another file, every character of it at one place of this one."""
+    return Traced(text, list(range(max(len(text), 1))), [place] * max(len(text), 1))
 
 
 def spans(text: str) -> list[tuple[int, int]]:

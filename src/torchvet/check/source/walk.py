@@ -36,7 +36,7 @@ NAMED = {"devcontainer.json": DEPLOYMENT, ".devcontainer.json": DEPLOYMENT, ".gi
 """Kind of files that only their whole name tells."""
 DOCKERFILES = ("Dockerfile", "Containerfile")
 """Beginnings of names such as Dockerfile.gpu."""
-DEFINITIONS = ("taskdef", "task-def", "task_def", "jobdef", "job-def", "job_def", "batch-job")
+DEFINITIONS = ("taskdef", "task-def", "task_def", "jobdef", "job-def", "job_def", "batch-job", "batch_job", "batchjob")
 """Parts of the names of JSON files that define tasks or jobs of a service; other JSON files are data."""
 
 TOO_LARGE = {PYTHON: 2 << 20, NOTEBOOK: 64 << 20, NATIVE: 2 << 20, DEPLOYMENT: 1 << 20}

@@ -37,6 +37,16 @@ FORKED = (
 )  # fmt: skip
 """What does not survive the fork into a loader's worker when a dataset holds it."""
 
+RUNTIME = (
+    b"cudaEventCreate", b"cudaStreamCreate", b"cudaHostAlloc", b"cudaHostRegister", b"cudaGraphInstantiate",
+    b"cudaStreamEndCapture", b"cudaIpcOpenMemHandle", b"cublasCreate", b"cudnnCreate", b"ncclCommInitRank",
+    b"cuMemAlloc", b"cuMemHostAlloc", b"cuModuleLoad", b"cuStreamCreate", b"cuEventCreate", b"hipMalloc",
+    b"hipHostMalloc", b"hipEventCreate", b"hipStreamCreate", b"nvrtcCreateProgram",
+)  # fmt: skip
+"""Calls that create something which a program in Python has to release itself."""
+
+BINDINGS = (b"ctypes", b"cudart", b"cuda.bindings", b"from cuda", b"from hip")
+
 IMPORTS = 8000
 """Bytes at the top of a file in which imports stand."""
 
@@ -62,7 +72,9 @@ def admit(data: bytes) -> bool:
         return True
     if any(name in data for name in FOREIGN):
         return False
-    return any(word in data for word in SURE) or _loops_over_data(data)
+    if any(word in data for word in SURE) or _loops_over_data(data):
+        return True
+    return _calls_runtime(data[: _end_of_imports(data)], data)
 
 
 def _subject(data: bytes, torch: bool) -> bool:
@@ -119,9 +131,16 @@ def _subject_of_import(data: bytes, torch: bool) -> bool:
             return True
         if b"cpp_extension" in head and b"load_inline" in data:
             return True
-    return (b"cupy" in head and b"RawKernel(" in data) or (
-        (b"ctypes" in head or b"cuda" in head) and b"cudaMalloc" in data
-    )
+    if b"cupy" in head and b"RawKernel(" in data:
+        return True
+    if (b"ctypes" in head or b"cuda" in head) and b"cudaMalloc" in data:
+        return True
+    return _calls_runtime(head, data)
+
+
+def _calls_runtime(head: bytes, data: bytes) -> bool:
+    """CUDA or HIP is called from Python: through ctypes or its bindings."""
+    return any(word in head for word in BINDINGS) and any(word in data for word in RUNTIME)
 
 
 def _end_of_imports(data: bytes) -> int:
