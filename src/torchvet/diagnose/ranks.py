@@ -267,6 +267,7 @@ class Processes:
 
     def __init__(self, pids: dict[tuple[str, int], int]) -> None:
         self.by: dict[int, list[tuple[str, int]]] = {}
+        self.nodes = {node for node, _ in pids if node and node != "localhost"}
         for (node, pid), rank in pids.items():
             self.by.setdefault(pid, []).append((node, rank))
 
@@ -274,6 +275,8 @@ class Processes:
         """The rank of a process; None when unknown or when nodes disagree."""
         if not isinstance(pid, int):
             return None
+        if node and len(self.nodes) == 1 and not _same_node(node, next(iter(self.nodes))):
+            node = ""  # a container has a name of its own, the kernel's log that of the machine
         found = {
             r for n, r in self.by.get(pid, ()) if not node or not n or n == "localhost" or _same_node(n, node)
         }  # fmt: skip

@@ -48,8 +48,8 @@ def told(facts: list[Fact], down: list[Fact], switch: list[Fact], ranks: list[in
         at = f"{node} {device}".strip()
         sub = "IB link down"
         summary = Text(
-            "link {at} went down{status}; {who} report it",
-            "链路 {at} 断开{status}；由 {who} 报告",
+            "link {at} went down{status}; {who} report it" if ranks else "link {at} went down while all ranks waited",
+            "链路 {at} 断开{status}；由 {who} 报告" if ranks else "链路 {at} 断开，所有 rank 都在等待",
             at=at,
             who=named(ranks),
             status=Text(": {word}", "：{word}", word=word) if status else "",
@@ -63,6 +63,9 @@ def told(facts: list[Fact], down: list[Fact], switch: list[Fact], ranks: list[in
             n=number,
             device=switch[0].values.get("device"),
         )
+    elif any(f.values.get("what") == "nvlink" for f in facts):
+        sub = "NVLink"
+        summary = Text("CUDA reports an NVLink error on {who}", "CUDA 在 {who} 上报告 NVLink 错误", who=named(ranks))
     else:
         sub = "retry exceeded" if status == 12 else "transfer error"
         text = word if status else str(facts[0].values.get("message", ""))[:100]
@@ -73,6 +76,12 @@ def told(facts: list[Fact], down: list[Fact], switch: list[Fact], ranks: list[in
             what=text,
         )
     return sub, summary
+
+
+def all_wait(case: Case) -> bool:
+    """All ranks that say something wait in one call, and nobody is missing there: no fault of a program's order."""
+    waits = case.waits
+    return len({f.rank for f in case.of("watchdog")}) > 1 and not waits.roots and not waits.splits and not waits.stuck
 
 
 def near(fact: Fact, others: list[Fact]) -> bool:

@@ -20,6 +20,10 @@ CAUSE = Cause(
     name="device-stuck",
     summary=Text("a GPU does not get on with what its host has given it", "某块 GPU 不再推进主机交给它的工作"),
 )
+FAULTS = {
+    "ecc": Text("had an uncorrectable ECC error", "出现不可纠正的 ECC 错误"),
+    "lost": Text("is gone from the bus", "已从总线上消失"),
+}
 CONSEQUENCES = ("rank-absent", "host-stall", "native-crash")
 
 
@@ -34,6 +38,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
             seen.setdefault((str(fact.values["device"]), int(fact.values["number"])), fact)
     for (device, number), fact in seen.items():
         yield _by_kernel(case, device, number, fact)
+    yield from _by_program(case, {f.rank for f in seen.values()})
     ranks = case.waits.stuck_ranks()
     members = {r for g in case.waits.groups for r in g.ranks}
     # on most ranks: dumps of different moments, no fault of devices
@@ -61,6 +66,22 @@ def _by_kernel(case: Case, device: str, number: int, fact: Fact) -> Hypothesis:
         out.missing.append(Text("which rank uses this GPU: NCCL's start lines (NCCL_DEBUG=INFO) name the bus ids",
                                 "该 GPU 属于哪个 rank：NCCL 启动行（NCCL_DEBUG=INFO）给出总线号"))  # fmt: skip
     return out
+
+
+def _by_program(case: Case, told: set[int | None]) -> Iterator[Hypothesis]:
+    """CUDA's own word that the memory of the GPU failed or that it is gone, where no kernel log is at hand."""
+    for what, said in FAULTS.items():
+        facts = [f for f in case.of("device-error") if f.values.get("what") == what and f.rank not in told]
+        ranks = sorted({f.rank for f in facts if f.rank is not None})
+        if facts and (ranks or not told):
+            text = Text("the GPU of {who} {said}", "{who} 的 GPU {said}", who=who(ranks), said=said) if ranks else said
+            links = [Link(f, Text("{words}", "{words}", words=f.text[:160]), STRONG) for f in facts[:3]]
+            out = Hypothesis("device-stuck", what, text, ranks, PROBABLE, None, links)
+            out.contradicts = claim_of_launcher(case.waits, ranks) if ranks else []
+            out.explains = [(kind, r) for kind in CONSEQUENCES for r in ranks]
+            out.missing.append(Text("kernel log of the node (Xid lines), nvidia-smi -q",
+                                    "该节点的内核日志（Xid 行）、nvidia-smi -q"))  # fmt: skip
+            yield out
 
 
 def _by_recorder(case: Case, ranks: list[int], reported: list[Fact]) -> Hypothesis:

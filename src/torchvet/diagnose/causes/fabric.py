@@ -6,7 +6,7 @@ from torchvet.findings import Text
 
 from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
-from ._fabric import FABRIC, HARMLESS, near, outage, told
+from ._fabric import FABRIC, HARMLESS, all_wait, near, outage, told
 from ._say import launcher_claim, ranks_of
 
 TYPE_CHECKING = False
@@ -32,11 +32,12 @@ def check(case: Case) -> Iterator[Hypothesis]:
         if f.values.get("state") == "down" and near(f, [*completions, *case.of("nccl-error", "watchdog")])
     ]
     switch = case.of("sxid")
+    warned += [f for f in case.of("device-error") if f.values.get("what") == "nvlink"]
     facts = completions + [f for f in warned if not any(c.source == f.source and c.line == f.line for c in completions)]
     if not facts and not (switch and case.of("lost", "nccl-error", "async-error", "watchdog")):
         if down and case.of("watchdog", "nccl-error"):
             facts = case.of("nccl-error")
-        if not facts:
+        if not facts and not (down and all_wait(case)):
             return
     ranks = ranks_of(case, facts)
     yield _hypothesis(case, facts, down, switch, ranks)
@@ -64,7 +65,7 @@ def _hypothesis(case: Case, facts: list[Fact], down: list[Fact], switch: list[Fa
     died = [
         f
         for f in case.of("exception")
-        if not f.values.get("victim") and not f.values.get("ignored") and f.rank is not None
+        if not f.values.get("victim") and not f.values.get("ignored") and f.rank is not None and f.rank not in ranks
     ]
     if (own or died) and not down:
         number = died[0].rank if died else own[0].number

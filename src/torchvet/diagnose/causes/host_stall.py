@@ -30,9 +30,10 @@ def check(case: Case) -> Iterator[Hypothesis]:
         return
     waits = case.waits
     held = {f.rank: f for f in case.of("heartbeat", "gil") if f.rank is not None}  # "gil" last: it says more
+    alone = set(held) if len(held) == 1 and not case.of("watchdog") else set()  # its peers had no time to wait too long
     stuck = set(waits.stuck_ranks())
     found: dict[str, list[int]] = {}
-    for rank in sorted({*waits.roots, *(r for r in held if held[r].kind == "gil")}):
+    for rank in sorted({*waits.roots, *(r for r in held if held[r].kind == "gil"), *alone}):
         at = waits.places.get(rank)
         if rank in stuck or absence(waits, rank).how != ALIVE or (waits.busy(rank) and rank not in held):
             continue

@@ -61,7 +61,8 @@ def _described(item: Item, lines: list[str]) -> Iterator[Fact]:
             elif key == "Reason" and value in _REASONS:
                 yield from _reason(item, number, line, value, pod, order)
             elif key == "Message" and value:
-                yield from _reason(item, number, line, next((r for r in _REASONS if r in value), ""), pod, order)
+                said = "NodeShutdown" if "node shutdown" in value else next((r for r in _REASONS if r in value), "")
+                yield from _reason(item, number, line, said, pod, order)
             section = key
             continue
         if colon and not value and line.startswith("  ") and line[2:3] != " ":
