@@ -67,15 +67,14 @@ class Page:
         self.module = module
         self.text = program.text(module.path) or ""
         self.main = program.main(module)
-        mixed = "\r" in self.text
-        lengths = map(len, self.text.splitlines(keepends=True) if mixed else self.text.split("\n"))
-        lines = list(accumulate(lengths, initial=0))
-        last = len(lines) - 1
-        gap = 0 if mixed else 1  # the line feeds
+        if "\r" in self.text:
+            starts = list(accumulate(map(len, self.text.splitlines(keepends=True)), initial=0))
+        else:
+            starts = [*program.indexed(module.path)[1], len(self.text) + 1]
+        last = len(starts) - 1
         placed = []
         for f in module.all_functions():
-            first, end = min(f.first_line - 1, last), min(f.end_line, last)
-            placed.append((lines[first] + gap * first, lines[end] + gap * end, f))
+            placed.append((starts[min(f.first_line - 1, last)], starts[min(f.end_line, last)], f))
         placed.sort(key=lambda x: (x[0], x[1]))
         self.starts = [p[0] for p in placed]
         self.ends = [p[1] for p in placed]

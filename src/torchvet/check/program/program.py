@@ -437,24 +437,24 @@ class Program:
 
     def text_of(self, function: Function) -> str:
         """The lines of a function, joined."""
-        text, starts = self._indexed(function.module.path)
+        text, starts = self.indexed(function.module.path)
         end = function.end_line
         return text[starts[function.first_line - 1] : starts[end] if end < len(starts) else len(text)]
 
-    def _indexed(self, path: str) -> tuple[str, list[int]]:
+    def indexed(self, path: str) -> tuple[str, list[int]]:
         """The text of a file with plain line ends, and where its lines start."""
         if path not in self._starts:
             from itertools import accumulate
 
-            starts = [i + total for i, total in enumerate(accumulate(map(len, self.lines(path)), initial=0))][:-1]
             text = self.text(path) or ""
-            plain = "\r" not in text and "\f" not in text
-            self._starts[path] = (text if plain else "\n".join(self.lines(path)), starts)
+            text = "\n".join(self.lines(path)) if "\r" in text or "\f" in text else text
+            lengths = accumulate(map(len, text.split("\n")), initial=0)
+            self._starts[path] = (text, [i + total for i, total in enumerate(lengths)][:-1])
         return self._starts[path]
 
     def lines_with(self, path: str, word: str, called: bool = False) -> list[int]:
         """Numbers of the lines of a file that hold a word; `called`: that call a function of this name."""
-        text, starts = self._indexed(path)
+        text, starts = self.indexed(path)
         out: list[int] = []
         at = call_at(text, word, 0) if called else text.find(word)
         while at >= 0:
