@@ -279,6 +279,10 @@ class Paths:
         self._of_elements(head, after, last)
         if s[3]:
             return join([last, *ends])
+        for name, held in (last or {}).items():  # the next turn creates anew into what still holds this one
+            outer = self.is_local(name) and name not in after and name not in self.kept
+            if outer and not held.element and all(held is not old for old, _, _ in self.overwrites):
+                self.overwrites.append((held, held.offset, "overwritten"))
         if last is not None:
             for name, held in last.items():  # elements that every turn makes: held after it
                 if name not in after and held.element:
