@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from torchvet.findings import Text
 
-from .model import MEDIUM, POSSIBLE, STRONG, WEAK, Hypothesis, Link
+from .model import MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Hypothesis, Link
 from .ranks import SIGNAL_NAMES, listed
-from .said import and_waiters, call, who
+from .said import and_waiters, call, last_words, sure, who
 from .sites import user_frames
 from .waits_graph import Wait
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 CRASHED, KILLED, EXITED, ALIVE, UNKNOWN = "crashed", "killed", "exited", "alive", "unknown"
 SPECIFIC = ("cuda-oom", "host-alloc", "shm", "fd", "device-error", "config", "ddp", "nan", "worker")
 """Facts that say more of an exception than its type: the causes that they belong to go first."""
+HALTED = {
+    "T": Text("was stopped by a signal (SIGSTOP)", "被信号暂停（SIGSTOP）"),
+    "t": Text("was held by a debugger", "被调试器暂停"),
+    "D": Text("hung in the kernel, on a device or a file system", "卡在内核中，等待设备或文件系统"),
+}
 DISK_FULL = (28, 122)  # ENOSPC, EDQUOT
 
 
@@ -196,6 +201,18 @@ def unseen(case: Case) -> Iterator[Hypothesis]:
         )
         link = Link(joined.facts[0], text)
         out = Hypothesis("rank-absent", "no trace", and_waiters(said, wait), ranks, POSSIBLE, None, [link])
+        halted = [f for r in ranks for f in case.of("process", rank=r) if f.values.get("state") in HALTED]
+        alive_then = all(r in case.ranks and case.ranks[r].closed and "log" in case.ranks[r].has for r in ranks)
+        if len({f.rank for f in halted}) == len(ranks):
+            state = HALTED[str(halted[0].values["state"])]
+            out.cause, out.sub, out.confidence = "host-stall", "stopped", sure([link, Link(halted[0], state)], PROBABLE)
+            out.summary = and_waiters(Text("{who} {state}", "{who} {state}", who=who(ranks), state=state), wait)
+            out.supports += [
+                Link(f, Text("process: {words}", "进程：{words}", words=f.text[:140]), STRONG) for f in halted[:2]
+            ]
+        elif alive_then:  # what dumps the others did not get to run there: the GIL was held, or the process stood
+            out.cause, out.sub = "host-stall", ""
+            out.supports += last_words(case.waits, ranks)
         out.missing = [Text("dump, log or stack of {who}", "{who} 的转储、日志或调用栈", who=who(ranks))]
         yield out
         return

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..model import Case, Fact
+    from ..waits_stacks import Place
 
 Site = tuple[str, int]
 _ABORTED = (-6, 134)
@@ -38,7 +39,7 @@ def met_elsewhere(case: Case) -> Iterator[Hypothesis]:
     if rank is None or at is None or at.site is None or at.what not in (COLLECTIVE, BACKWARD):
         return
     others = {r: row for r in case.ranks if r != rank and (row := _stood(case, r)) is not None}
-    if not others or any(site == at.site for site, _ in others.values()):
+    if not others or any(site == at.site for site, _ in others.values()) or not _of_the_end(case, rank, at, others):
         return
     mine, theirs = _made(case, rank), {s for r in others for s in _made(case, r)}
     sites = {site for site, _ in others.values()}
@@ -77,6 +78,30 @@ def met_elsewhere(case: Case) -> Iterator[Hypothesis]:
     out.explains.append(("shape-mismatch", None))
     out.missing.append(Text("flight recorder dump of rank {r}", "rank {r} 的 flight recorder 转储", r=rank))
     yield out
+
+
+def _of_the_end(case: Case, rank: int, at: Place, others: dict[int, tuple[Site, Fact]]) -> bool:
+    """Whether the stack shows the call that failed: the abort itself printed it, or stacks of peers fit their ends."""
+    if any(f.source == at.fact.source and f.values.get("what") == "Aborted" for f in case.of("crash")):
+        return True
+    both = [(p.site, site) for r, (site, _) in others.items() if (p := case.waits.places.get(r)) is not None]
+    return bool(both) and all(a == b for a, b in both)
+
+
+def odd_by_rest(case: Case, rank: int) -> tuple[str, Fact] | None:
+    """(the call, a dump) when the recorders of all other ranks agree in their last call: the receiver made another."""
+    group = next((g for g in case.waits.groups if g.label == "world"), None)
+    rest = [r for r in case.ranks if r != rank]
+    if group is None or len(rest) < 2 or any(r not in group.ranks for r in rest):
+        return None
+    found = {r: group.ranks[r] for r in rest}
+    ends = {p.enqueued for p in found.values()}
+    last = next(iter(ends)) if len(ends) == 1 else None
+    rows = {(row[0], row[1], row[2]) if (row := p.row(last)) else None for p in found.values()} if last else {None}
+    agreed = next(iter(rows))
+    if last is None or len(rows) != 1 or agreed is None or not agreed[1]:
+        return None
+    return f"{agreed[0]} of {agreed[1]} {agreed[2]}", found[rest[0]].fact
 
 
 def _short(site: Site) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..absence import ALIVE, absence
+from ..absence import ALIVE, absence, unseen
 from ..calls import doing_of
 from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import failed
@@ -42,6 +42,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
         found.setdefault(_doing(case, rank, held.get(rank)), []).append(rank)
     for sub, ranks in found.items():
         yield _hypothesis(case, sub, ranks, [held[r] for r in ranks if r in held])
+    if not found and not (waits.roots or waits.cycles or waits.splits or waits.stuck):
+        yield from (h for h in unseen(case) if h.cause == CAUSE.kind)
 
 
 def _doing(case: Case, rank: int, monitor: Fact | None) -> str:

@@ -56,7 +56,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
             continue
         yield _hypothesis(case, how, sub, rows, ranks)
     if not gone and not (waits.roots or waits.cycles or waits.splits or waits.stuck):
-        yield from unseen(case)
+        yield from (h for h in unseen(case) if h.cause == CAUSE.kind)
 
 
 def _ended_by_itself(case: Case, rank: int) -> bool:

@@ -8,7 +8,7 @@ from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_votes import DTYPES, SIZES
-from ._receiver import receiver
+from ._receiver import odd_by_rest, receiver
 from .collective_mismatch import first_splits, site_of
 
 TYPE_CHECKING = False
@@ -90,6 +90,18 @@ def _only_texts(case: Case, arrived: list[Fact]) -> Hypothesis:
     out = Hypothesis("shape-mismatch", "size", said, [], PROBABLE, None, links)
     at = case.waits.places.get(rank) if rank is not None else None
     out.site = _raised(case, [f.rank for f in arrived if f.rank is not None]) or (at.site if at else None)
+    rest = odd_by_rest(case, rank) if rank is not None else None
+    if rank is not None and rest is not None:
+        what, dump = rest
+        out.ranks = [rank]
+        out.summary = Text(
+            "rank {rank} made another call, or with another size: all others agree in {call}",
+            "rank {rank} 调用不同或大小不同：其他 rank 一致为 {call}",
+            rank=rank, call=what,
+        )  # fmt: skip
+        out.supports.append(
+            Link(dump, Text("recorders of all others: {call}", "其他 rank 的记录器：{call}", call=what), STRONG)
+        )
     out.rule = "mismatched-shapes"
     out.explains = [("native-crash", f.rank) for f in arrived] + [("rank-absent", f.rank) for f in arrived]
     out.missing.append(Text("flight recorder dumps of all ranks: they hold the sizes of every call",
