@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pre_commit")
 ROOT = Path(__file__).resolve().parents[2]
-BACKEND = ("hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers", "tomli")
+BACKEND = ("hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers", "tomli", "PyYAML")
 
 BAD = """import torch
 from torch import nn

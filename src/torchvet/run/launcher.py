@@ -18,6 +18,7 @@ import time
 from torchvet.findings import Text, UserError
 
 from . import host_series
+from .deaths import Deaths
 from .folder import Lines, begin, last_line, number, read_json, write_whole
 from .output import Output, streams_of
 
@@ -48,6 +49,7 @@ class Run:
         self.tell = tell
         self.host = socket.gethostname()
         self.events: Lines | None = None
+        self.deaths = Deaths()
         self.states: dict[int, str] = {}
         self.gone: set[str] = set()
         self.requested = 0.0
@@ -102,10 +104,11 @@ class Run:
                 restored.append((signal.SIGWINCH, signal.signal(signal.SIGWINCH, lambda *_: resized())))
         try:
             code = None
+            self.deaths.add(child.pid)
             while code is None:
-                try:
-                    code = child.wait(POLL)
-                except subprocess.TimeoutExpired:
+                self.deaths.wait(POLL)
+                code = child.poll()
+                if code is None:
                     self.fenced(self.look)
         finally:
             for number_, handler in restored:
@@ -163,7 +166,12 @@ class Run:
 
     def look(self) -> None:
         now = time.time()
-        for folder, about in self.ranks():
+        self.deaths.wait(0)
+        ranks = self.ranks()
+        for _, about in ranks:
+            self.deaths.add(int(about["pid"]))
+        ranks.sort(key=lambda row: self.deaths.when(int(row[1]["pid"])))  # who died first is told first
+        for folder, about in ranks:
             if folder in self.gone or os.path.exists(os.path.join(folder, "end.json")):
                 continue
             pid, rank = int(about["pid"]), about["rank"]
@@ -171,7 +179,9 @@ class Run:
             if state in ("", "Z", "X"):
                 self.gone.add(folder)
                 last = last_line(os.path.join(folder, "beats.jsonl")) or {}
-                self.event("vanished", rank=rank, pid=pid, step=last.get("step"), last_beat=last.get("t"))
+                when = self.deaths.when(pid)
+                died = round(when, 3) if when <= time.time() else None
+                self.event("vanished", rank=rank, pid=pid, died=died, step=last.get("step"), last_beat=last.get("t"))
                 continue
             beat = last_line(os.path.join(folder, "beats.jsonl"))
             silent = now - beat["t"] if beat else 0.0
