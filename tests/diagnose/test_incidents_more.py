@@ -67,3 +67,21 @@ def test_a_stale_stack_names_no_call(tmp_path):
     first = diagnose([str(folder)]).verdicts[0]
     assert first.cause == "shape-mismatch"
     assert "rank 0" in first.summary.render("en")
+
+
+@pytest.mark.parametrize(
+    "name, sub, words",
+    [
+        ("oom-leak-series", "leak", "9.63 MiB per step"),
+        # in a container the rank's own process is listed under a number that it does not know
+        ("srun-oom", "full", "33.90 GiB in use by PyTorch"),
+        ("oom-other-21", "other-process", "process 1840022 outside this rank"),
+        ("uneven-dataset", "dataset length", "no batches left after step 411"),
+        ("uneven-skip", "skipped batch", "left out a batch"),
+        ("gloo-sigstop", "stopped", "stopped by a signal"),
+    ],
+)
+def test_what_the_numbers_mean(name, sub, words):
+    first = diagnose([str(Path(__file__).parent / "incidents_more" / name / "evidence")]).verdicts[0]
+    assert first.sub == sub
+    assert words in first.summary.render("en")

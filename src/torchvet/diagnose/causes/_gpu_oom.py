@@ -27,12 +27,34 @@ def held(fact: Fact) -> tuple[float, float]:
     unused = (
         v.get("reserved") if v.get("reserved") is not None else max(0, (v.get("held") or 0) - (v.get("allocated") or 0))
     )
-    others = sum(row[1] for row in v.get("others") or [])
-    if not others and v.get("capacity") and v.get("process_size") is not None and v.get("free") is not None:
+    others = sum(size for _, size in strangers(fact))
+    if (
+        not v.get("others")
+        and not others
+        and v.get("capacity")
+        and v.get("process_size") is not None
+        and v.get("free") is not None
+    ):
         others = max(0, v["capacity"] - v["free"] - v["process_size"])
-    elif not others and v.get("held") and v.get("capacity"):
+    elif not v.get("others") and not others and v.get("held") and v.get("capacity"):
         others = max(0, v["capacity"] - (v.get("free") or 0) - v["held"])
     return float(unused or 0), float(others)
+
+
+def strangers(fact: Fact) -> list[list[int]]:
+    """[process, bytes] of the processes that the message names and that are not the rank itself.
+
+    CUDACachingAllocator.cpp says "this process" of the entry with its own number. In a container the driver knows the
+    process by another number, and the rank's own entry reads as "Process 3211 has ...".
+    """
+    v = fact.values
+    rows = [list(row) for row in v.get("others") or []]
+    mine = (v.get("allocated") or 0) + (v.get("reserved") or 0)
+    used = (v.get("capacity") or 0) - (v.get("free") or 0)
+    if v.get("process_size") is not None or not mine or sum(size for _, size in rows) + mine <= 1.02 * used:
+        return rows
+    own = min((row for row in rows if row[1] >= 0.98 * mine), key=lambda row: row[1], default=None)
+    return [row for row in rows if row is not own]
 
 
 def kind_of(case: Case, fact: Fact, growth: Growth | None) -> str:
@@ -68,7 +90,7 @@ def summarised(case: Case, sub: str, fact: Fact, ranks: list[int], growth: Growt
             capacity=capacity,
         )
     if sub == "other-process":
-        pids = ", ".join(str(row[0]) for row in v.get("others") or []) or "?"
+        pids = ", ".join(str(row[0]) for row in strangers(fact)) or "?"
         return Text(
             "process {pids} outside this rank holds {size} of the {capacity} of GPU {gpu}; {who} found no room",
             "本 rank 之外的进程 {pids} 占用了 GPU {gpu} 的 {size}（共 {capacity}），{who} 无法分配",

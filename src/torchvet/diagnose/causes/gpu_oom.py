@@ -7,7 +7,7 @@ from torchvet.findings import Text
 from ..memory import growth_text, growths, size
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
-from ._gpu_oom import advice, growth_beside, kind_of, summarised, was_caught
+from ._gpu_oom import advice, growth_beside, kind_of, strangers, summarised, was_caught
 from ._say import beside, launcher_claim, lost_peers, ranks_of, site_in
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ def _hypothesis(case: Case, sub: str, facts: list[Fact], growth: Growth | None) 
         out.rule = "accumulated-graph"
     for fact in case.of("device"):
         for pid, _, used in fact.values.get("processes") or []:
-            if sub == "other-process" and pid in {row[0] for row in first.values.get("others") or []}:
+            if sub == "other-process" and pid in {row[0] for row in strangers(first)}:
                 reason = Text(
                     "nvidia-smi: process {pid} holds {size}",
                     "nvidia-smi：进程 {pid} 占用 {size}",

@@ -21,7 +21,7 @@ _UNIT = rb"(kib|kb|mib|mb|gib|gb|bytes|b|k|m|g)?"
 _MEMORY = re.compile(
     rb"(?i)\b(?P<name>rss|resident|vmrss|host[_ ]?mem(?:ory)?|cpu[_ ]?mem(?:ory)?|process[_ ]?mem(?:ory)?|ram|uss|pss"
     rb"|max[_ ]?mem(?:ory)?(?:[_ ](?:alloc(?:ated)?|reserved))?|peak[_ ]?mem(?:ory)?|alloc(?:ated)?|reserved|cuda[_ ]?mem(?:ory)?(?:[_ ]alloc(?:ated)?)?"
-    rb"|gpu[_ ]?mem(?:ory)?|mem(?:ory)?[_ ](?:allocated|reserved|alloc)|vram|mem(?:ory)?)"
+    rb"|gpu[_ ]?mem(?:ory)?|(?:cuda|gpu)[_ ]?(?:alloc(?:ated)?|reserved|used)|mem(?:ory)?[_ ](?:allocated|reserved|alloc)|vram|mem(?:ory)?)"
     rb"(?:[_ (/]?(?P<unit>kib|kb|mib|mb|gib|gb|bytes)\b\)?)?['\"]?\s{0,2}[:=]?\s{0,3}(?P<value>\d+(?:\.\d+)?)\s?(?P<unit2>kib|kb|mib|mb|gib|gb|bytes|b|k|m|g)?\b"
 )
 _HOST = (b"rss", b"resident", b"vmrss", b"host", b"cpu", b"process", b"ram", b"uss", b"pss")
