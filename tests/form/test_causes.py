@@ -62,8 +62,7 @@ def test_every_sentence_has_both_languages(path):
         if (
             len(texts) != len(node.args)
             or not re.search(r"[a-z]{3} [a-z]{2}", texts[0])
-            or (len(texts) > 1
-            and texts[0] == texts[1])
+            or (len(texts) > 1 and texts[0] == texts[1])
         ):
             continue  # a command, or words that come from the evidence
         assert len(texts) == 2, f"line {node.lineno}: one language only"

@@ -59,7 +59,11 @@ def test_test_modules_have_names_of_their_own():
     """pytest imports them by their last name."""
     from collections import Counter
 
-    found = [p for p in (ROOT / "tests").rglob("*.py") if not {"data", "programs", "incidents", "incidents_more"} & set(p.parts)]
+    found = [
+        p
+        for p in (ROOT / "tests").rglob("*.py")
+        if not {"data", "programs", "incidents", "incidents_more"} & set(p.parts)
+    ]
     twice = [n for n, count in Counter(p.name for p in found).items() if count > 1 and n != "conftest.py"]
     assert not twice
 
