@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Answers = Sequence[Any]
     Check = Callable[[Project], Iterable[Finding]]
+    Tell = Callable[[Any], tuple[Text, Text]]
     Say = Callable[[Project, Answers], Iterable[Finding]]
     Said = Callable[[Kept, str], tuple[Text, Text, Text]]
 
@@ -26,6 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 
+MOST_PLACES = 20
+"""Further places of a finding that are shown."""
 NEVER_FREED = Text("no backward frees what this value was computed from", "没有反向传播会释放这个值的计算图")
 NODES_STAY = Text(
     "backward frees the activations, the nodes stay in host memory", "反向传播释放激活，图节点仍留在主机内存"
@@ -80,6 +83,26 @@ class Rule:
         def register(function: Say) -> Say:
             self.run = lambda project: function(project, project.answers(self.asks))
             return function
+
+        return register
+
+    def faults(self, question: str, also: Text | dict[str, Text] | None = None) -> Callable[[Tell], Tell]:
+        """Decorator for rules about native code: `say(fault)` gives message and help of each answer to a question.
+        `also` is what is said at its other places: one text, or one for each kind of place."""
+        self.asks = (question, "", ())
+
+        def register(say: Tell) -> Tell:
+            def run(project: Project) -> Iterable[Finding]:
+                for fault in project.answers(self.asks):
+                    message, help = say(fault)
+                    places = fault.notes[:MOST_PLACES] if also else ()
+                    notes = [note_at(project, m, p, also[w] if isinstance(also, dict) else also) for m, p, w in places]
+                    yield self.at(
+                        project, fault.module, fault.pos, message, severity=fault.severity, help=help, notes=notes
+                    )
+
+            self.run = run
+            return say
 
         return register
 

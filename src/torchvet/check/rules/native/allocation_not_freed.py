@@ -6,11 +6,7 @@ from .._api import ERROR, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...flow.native import Fault
-    from .._api import Answers, Finding
-    from ..project import Project
 
 RULE = Rule(
     code="TV501",
@@ -24,13 +20,7 @@ RULE = Rule(
 )
 
 
-@RULE.asking("native.allocations")
-def check(project: Project, answers: Answers) -> Iterator[Finding]:
-    for fault in answers:
-        message, help = said(fault)
-        yield RULE.at(project, fault.module, fault.pos, message, severity=fault.severity, help=help)
-
-
+@RULE.faults("native.allocations")
 def said(fault: Fault) -> tuple[Text, Text]:
     words = fault.words
     if fault.kind == "local":

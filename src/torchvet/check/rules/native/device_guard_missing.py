@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import WARNING, Rule, Text, note_at
+from .._api import WARNING, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...flow.native import Fault
-    from .._api import Answers, Finding
-    from ..project import Project
 
 RULE = Rule(
     code="TV505",
@@ -24,14 +20,7 @@ RULE = Rule(
 )
 
 
-@RULE.asking("native.unguarded")
-def check(project: Project, answers: Answers) -> Iterator[Finding]:
-    for fault in answers:
-        message, help = said(fault)
-        notes = [note_at(project, m, pos, Text("also here", "此处同样")) for m, pos, _ in fault.notes[:20]]
-        yield RULE.at(project, fault.module, fault.pos, message, severity=fault.severity, help=help, notes=notes)
-
-
+@RULE.faults("native.unguarded", Text("also here", "此处同样"))
 def said(fault: Fault) -> tuple[Text, Text]:
     words = fault.words
     return (

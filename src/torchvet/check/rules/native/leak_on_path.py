@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from .._api import ERROR, Rule, Text, note_at
+from .._api import ERROR, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...flow.native import Fault
-    from .._api import Answers, Finding
-    from ..project import Project
 
 RULE = Rule(
     code="TV502",
@@ -27,14 +23,7 @@ RULE = Rule(
 PLACES = {"created": Text("created here", "在此创建"), "more": Text("also left here", "此处同样离开")}
 
 
-@RULE.asking("native.exits")
-def check(project: Project, answers: Answers) -> Iterator[Finding]:
-    for fault in answers:
-        message, help = said(fault)
-        notes = [note_at(project, m, pos, PLACES[what]) for m, pos, what in fault.notes[:20]]
-        yield RULE.at(project, fault.module, fault.pos, message, severity=fault.severity, help=help, notes=notes)
-
-
+@RULE.faults("native.exits", PLACES)
 def said(fault: Fault) -> tuple[Text, Text]:
     words = fault.words
     if fault.kind == "return":
