@@ -50,7 +50,11 @@ NEEDS = {
 """Words without which a question about loaders or wrapping has no answer."""
 
 EMBEDDED = (
-    "load_inline", "cpp_extension", "RawKernel", "RawModule", "cudaMalloc", "cudart", "cuda.bindings", "hipMalloc",
+    "load_inline(", "cpp_extension.load", "cpp_extension import load", "RawKernel(", "RawModule(", "SourceModule(",
+    ".cudaMalloc", ".cudaHost", ".cudaStreamCreate", ".cudaEventCreate", ".cudaGraph", ".cudaIpc", ".cudaCreate",
+    ".cuMem", ".cuStreamCreate", ".cuEventCreate", ".cuModule", ".cuCtx", ".cuGraph", ".hipMalloc", ".hipHost",
+    ".hipStreamCreate", ".hipEventCreate", ".cublas", ".cudnnCreate", ".cusolver", ".cusparse", ".curandCreate",
+    ".cufft", ".ncclComm",
 )  # fmt: skip
 """Names with which Python holds native sources or calls the runtime itself."""
 

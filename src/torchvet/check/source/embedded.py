@@ -12,7 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..program.program import Program
 
-HOLDERS = ("load_inline", "RawKernel", "RawModule", "cpp_extension", "SourceModule")
+HOLDERS = (
+    "load_inline(",
+    "RawKernel(",
+    "RawModule(",
+    "SourceModule(",
+    "cpp_extension.load",
+    "cpp_extension import load",
+)
+"""A text about extensions that loads none is not taken apart."""
 NATIVE_TEXT = re.compile(r"__global__|<<<|#\s*include\s*[<\"]|\bcuda[A-Z]\w+\s*\(|\b(?:torch|at)::Tensor\b")
 LONGEST = 2 << 20
 
