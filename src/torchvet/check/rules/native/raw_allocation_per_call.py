@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._api import WARNING, Rule, Text
+from .._api import NOTE, Rule, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     code="TV507",
     name="raw-allocation-per-call",
-    severity=WARNING,
+    severity=NOTE,
     since="0.1",
     summary=Text(
         "cudaMalloc and cudaFree on each call instead of the caching allocator",
