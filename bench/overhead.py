@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 """What `torchvet run` costs a training job: paired runs of the same loop with and without it, two gloo ranks on CPUs.
 
-    python bench/overhead.py [--pairs 10] [--steps N] [--dry-run]
+    python bench/overhead.py [--pairs 10] [--seconds 20] [--against-itself] [--dry-run]
 
 Measured inside the job: the time of the training loop (imports and start-up are printed apart), and the largest
-resident memory of a rank. The order within a pair changes from pair to pair.
+resident memory of a rank. Both jobs of a pair are alive at once and take turns of a second: while one runs, all
+processes of the other are stopped (SIGSTOP), and the time of its stops is taken off. So a slow minute of the machine
+meets both. --against-itself pairs two jobs without `run`: what is left is the noise of the method.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from results import write
@@ -28,6 +33,7 @@ began = time.perf_counter()
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 torch.set_num_threads(1)
+os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[int(os.environ["RANK"])]})
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 kind, steps = sys.argv[1], int(sys.argv[2])
@@ -61,47 +67,118 @@ dist.barrier()
 start = time.perf_counter()
 for _ in range(steps):
     step()
-took = time.perf_counter() - start
+end = time.perf_counter()
 if dist.get_rank() == 0:
-    print("MEASURED", json.dumps([start - began, took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]), flush=True)
+    print("MEASURED", json.dumps([began, start, end, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]), flush=True)
 dist.destroy_process_group()
 """  # noqa: E501
 
 
-def one(kind: str, steps: int, watched: bool, folder: Path) -> list[float]:
-    """[seconds before the loop, seconds of the loop, MiB] of rank 0."""
-    job = folder / "job.py"
-    job.write_text(JOB)
-    command = [sys.executable, str(PAIR), str(job), kind, str(steps)]
-    if watched:
-        out = tempfile.mkdtemp(dir=folder)
-        command = [sys.executable, "-m", "torchvet", "run", "--out", out, "--", *command]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True)
-    measured: list[float] = json.loads(done.stdout.split("MEASURED", 1)[1].splitlines()[0])
-    return measured
+STEADY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
+"""Memory once used is kept: page faults of large temporaries differ from process to process and are most of the noise."""
+TURN = 1.0
+"""Seconds of a turn."""
+
+
+class Job:
+    """One run of the loop. `measure` of both: [seconds before the loop, seconds of the loop, MiB of rank 0]."""
+
+    def __init__(self, kind: str, steps: int, watched: bool, folder: Path) -> None:
+        job = folder / "job.py"
+        job.write_text(JOB)
+        command = ["setarch", "-R", sys.executable, str(PAIR), str(job), kind, str(steps)]
+        if watched:
+            out = tempfile.mkdtemp(dir=folder)
+            command = [sys.executable, "-m", "torchvet", "run", "--out", out, "--", *command]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", **STEADY}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.output = tempfile.TemporaryFile("w+", dir=folder)
+        self.process = subprocess.Popen(command, env=environment, stdout=self.output, stderr=subprocess.STDOUT)
+        self.stops: list[tuple[float, float]] = []
+        self.since = 0.0
+
+    def done(self) -> bool:
+        return self.process.poll() is not None
+
+    def stop(self) -> None:
+        self.since = time.perf_counter()
+        for pid in descendants(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        for pid in descendants(self.process.pid)[::-1]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        if self.since:
+            self.stops.append((self.since, time.perf_counter()))
+
+    def result(self) -> list[float]:
+        self.output.seek(0)
+        text = self.output.read()
+        if self.process.wait() != 0:
+            raise SystemExit(f"the job failed:\n{text[-2000:]}")
+        began, start, end, memory = json.loads(text.split("MEASURED", 1)[1].splitlines()[0])
+
+        def stopped(first: float, last: float) -> float:
+            return sum(max(0.0, min(b, last) - max(a, first)) for a, b in self.stops)
+
+        return [start - began - stopped(began, start), end - start - stopped(start, end), memory]
+
+
+def descendants(pid: int) -> list[int]:
+    """`pid` and all its children, parents first (/proc)."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                stat = Path("/proc", name, "stat").read_text()
+                parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(name))
+    out = [pid]
+    for one in out:
+        out += parents.get(one, [])
+    return out
+
+
+def pair(first: Job, second: Job) -> None:
+    """Let both run to their ends in turns."""
+    second.stop()
+    running, waiting = first, second
+    while not (running.done() and waiting.done()):
+        until = time.perf_counter() + TURN
+        while time.perf_counter() < until and not running.done():
+            time.sleep(0.02)
+        if not waiting.done():
+            if not running.done():
+                running.stop()
+            waiting.go_on()
+            running, waiting = waiting, running
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=20.0, help="length of one loop")
+    parser.add_argument("--against-itself", action="store_true", help="both jobs without run; does not write")
     parser.add_argument("--dry-run", action="store_true", help="print, do not write RESULTS.md")
     given = parser.parse_args()
     rows = []
     for kind in ("convolutions", "MLP"):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            trial = one(kind, 20, False, folder)
+            alone = Job(kind, 20, False, folder)
+            alone.process.wait()
+            trial = alone.result()
             steps = max(20, int(given.seconds / (trial[1] / 20)))
             slower, memory, start = [], [], []
             for i in range(given.pairs):
-                order = (False, True) if i % 2 == 0 else (True, False)
-                found = {watched: one(kind, steps, watched, folder) for watched in order}
-                slower.append(100 * (found[True][1] / found[False][1] - 1))
-                memory.append(found[True][2] - found[False][2])
-                start.append(found[True][0] - found[False][0])
+                plain = Job(kind, steps, False, folder)
+                watched = Job(kind, steps, not given.against_itself, folder)
+                pair(*((plain, watched) if i % 2 == 0 else (watched, plain)))
+                base, found = plain.result(), watched.result()
+                slower.append(100 * (found[1] / base[1] - 1))
+                memory.append(found[2] - base[2])
+                start.append(found[0] - base[0])
                 print(f"{kind} pair {i + 1}: {slower[-1]:+.2f} % {memory[-1]:+.1f} MiB", file=sys.stderr, flush=True)
             slower.sort()
             high = slower[min(len(slower) - 1, int(0.95 * len(slower)))]
@@ -112,10 +189,10 @@ def main() -> int:
     text = (
         "## What `torchvet run` costs a job\n\n`python bench/overhead.py`: the same training loop with and without it, "
     )
-    text += "two gloo ranks on CPUs, in pairs.\n\n| loop | steps | pairs | median | 95th percentile | memory a rank | "
+    text += "two gloo ranks on CPUs; the jobs of a pair take turns of a second.\n\n| loop | steps | pairs | median | 95th percentile | memory a rank | "
     text += "start-up |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
     print(text)
-    if not given.dry_run:
+    if not given.dry_run and not given.against_itself:
         write("overhead", text)
     return 0
 

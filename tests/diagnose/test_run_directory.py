@@ -75,6 +75,15 @@ def test_graphs_that_grow_are_a_side_finding(folder, tmp_path):
     assert side.site == ("/workspace/train.py", 41) and side.ranks == [1] and "900 autograd graphs" in str(side.summary)
 
 
+def test_window_that_filled_and_stayed_is_no_growth(folder, tmp_path):
+    """A deque of 300 losses rises at first; long after, it holds as many."""
+    site = ["/workspace/train.py", 41, "step"]
+    growing = {"t": NOW, "growing": {"path": site[0], "line": 41, "function": "step", "live": 280, "step": 300}}
+    for last, told in ((300, 0), (20_000, 1)):
+        path = folder("attempt_0/rank_1/graphs.jsonl", [growing, {"t": NOW, "step": 20_000, "live": [[*site, last]]}])
+        assert len([kind for kind in facts(path, tmp_path) if kind == "graph-growth"]) == told
+
+
 def test_ends(folder, tmp_path):
     end = facts(folder("attempt_0/rank_1/end.json", {"how": "_exit", "code": 3, "t": NOW}), tmp_path)
     assert end["exit"].values["code"] == 3

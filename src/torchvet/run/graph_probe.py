@@ -27,6 +27,11 @@ STATE_LOOKS = 3
 """Forwards of a window after which the state of all modules is looked at."""
 RISES = 4
 """Looks in a row that must find more live graphs than the one before."""
+MANY = 200
+"""Live graphs of one line that are enough after two rises, where at least every second step's graph is still alive: a
+job of a few seconds gives no more looks."""
+FIRST_LOOKS = (0.25, 0.25, 0.5, 0.5, 1.0)
+"""Seconds between the first looks of a process, where they are shorter than the usual interval."""
 
 
 class _Token:
@@ -57,6 +62,7 @@ class GraphProbe:
         self.hooks: list[Any] = []
         self.depth = 0
         self.history: dict[Site, list[int]] = {}
+        self.steps = 0  # at the last look
         self.said: set[Site] = set()
         self.state_looks = 0
         self.failed = 0  # marks that did not work: the job goes on without them
@@ -173,8 +179,9 @@ class GraphProbe:
                     self.mark_output(part, frame, nested + 1)
 
     # ------------------------------------------------------------------------------------------------- looks
-    def look(self) -> list[tuple[Site, int]]:
-        """The lines with more than one live graph, most first; keeps count of which only rise."""
+    def look(self, steps: int) -> list[tuple[Site, int]]:
+        """The lines with more than one live graph, most first; keeps count of which only rise. `steps`: done so far."""
+        self.steps = steps
         now = sorted(((s, n) for s, n in list(self.live.items()) if n > 1), key=lambda x: -x[1])[:20]
         for site, n in now:
             seen = self.history.setdefault(site, [])
@@ -189,7 +196,11 @@ class GraphProbe:
         """Lines whose live graphs rose at each of the last looks and are more than any accumulation; each once."""
         out = []
         for site, seen in self.history.items():
-            if site not in self.said and len(seen) > RISES and seen[-1] > FLOOR and seen[-1] >= 2 * seen[0]:
+            if site in self.said or len(seen) < 3 or seen[-1] <= FLOOR:
+                continue
+            slow = len(seen) > RISES and seen[-1] >= 2 * seen[0]
+            fast = seen[-1] >= MANY and 2 * seen[-1] >= self.steps > 0
+            if slow or fast:
                 self.said.add(site)
                 out.append((site, seen[-1]))
         return out

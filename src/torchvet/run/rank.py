@@ -18,7 +18,7 @@ import traceback
 from . import host_series
 from .flight import Flight, switch_on
 from .folder import Lines, read_json, write_json
-from .graph_probe import GraphProbe
+from .graph_probe import FIRST_LOOKS, GraphProbe
 from .stacks import Stacks
 
 TYPE_CHECKING = False
@@ -194,10 +194,9 @@ class Watch:
 
     # ------------------------------------------------------------------------------------------------- look
     def watch(self) -> None:
-        wait = min(0.5, self.settings["interval"])
+        interval = float(self.settings["interval"])
         while not self.ended:
-            time.sleep(wait)
-            wait = self.settings["interval"]
+            time.sleep(min(FIRST_LOOKS[self.looks], interval) if self.looks < len(FIRST_LOOKS) else interval)
             if self.ended:
                 return
             self.fenced(self.look)
@@ -239,7 +238,7 @@ class Watch:
 
     def look_at_graphs(self) -> None:
         assert self.graphs is not None
-        found = self.graphs.look()
+        found = self.graphs.look(self.steps)
         if found and self.looks % 3 == 0:
             rows = [[path, line, name, n] for (path, line, name), n in found]
             self.lines.add({"t": round(time.time(), 3), "step": self.steps, "live": rows})

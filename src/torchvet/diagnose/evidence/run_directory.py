@@ -117,14 +117,22 @@ def _beats(item: Item, rank: int | None) -> Iterator[Fact]:
 def _graphs(item: Item, rank: int | None) -> Iterator[Fact]:
     growing: dict[tuple[str, int], tuple[int, dict[str, Any], float | None]] = {}
     live: dict[tuple[str, int], int] = {}
+    step = 0
     for number, row in _lines(item):
-        for site in row.get("live") or ():
-            if isinstance(site, list) and len(site) == 4 and isinstance(site[3], int):
-                live[str(site[0]), site[1]] = site[3]
+        if isinstance(row.get("live"), list):
+            step = row["step"] if isinstance(row.get("step"), int) else step
+            live = {
+                (str(site[0]), site[1]): site[3]
+                for site in row["live"]
+                if isinstance(site, list) and len(site) == 4 and isinstance(site[3], int)
+            }
         found = row.get("growing")
         if isinstance(found, dict) and isinstance(found.get("path"), str) and isinstance(found.get("line"), int):
             growing[found["path"], found["line"]] = (number, found, row.get("t"))
     for site, (number, found, when) in growing.items():
+        said, at = found.get("live") or 0, found.get("step") or 0
+        if step >= 4 * at > 0 and live.get(site, 0) < 1.25 * said:
+            continue  # a window of kept losses: it filled, and stayed
         values = {k: found.get(k) for k in ("path", "line", "function", "live", "step")}
         values["live"] = max(live.get(site, 0), found.get("live") or 0)
         text = f"{values['live']:,} graphs alive from {site[0]}:{site[1]}"
