@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What `torchvet run` costs a training job: paired runs of the same loop with and without it, two gloo ranks on CPUs.
+"""What `torchvet run` costs a training job of two gloo ranks on CPUs.
 
-    python bench/overhead.py [--pairs 10] [--seconds 20] [--against-itself] [--dry-run]
+    python bench/overhead.py [--pairs 10] [--whole 4] [--seconds 40] [--only within|between] [--dry-run]
 
-Measured inside the job: the time of the training loop (imports and start-up are printed apart), and the largest
-resident memory of a rank. Both jobs of a pair are alive at once and take turns of a second: while one runs, all
-processes of the other are stopped (SIGSTOP), and the time of its stops is taken off. So a slow minute of the machine
-meets both. --against-itself pairs two jobs without `run`: what is left is the noise of the method.
+1. Within a job: under `torchvet run`, the recorders of both ranks are switched off and on again every few seconds
+   (hooks taken out and put back, looks skipped, the wrapping process stopped), and the steps of each part that is on
+   are compared with the parts that are off before and after it. Nothing but the recorders differs.
+2. Between jobs: the same loop with and without `run`. Both jobs of a pair are alive at once and take turns of a second:
+   while one runs, all processes of the other are stopped (SIGSTOP), and the time of its stops is taken off. This gives
+   start-up and memory; its time says less: two processes of the very same program differ by several percent (third
+   row: `run` in neither of them).
 """
 
 from __future__ import annotations
@@ -64,6 +67,36 @@ def step():
 for _ in range(3):
     step()
 dist.barrier()
+if len(sys.argv) > 3:  # parts of so many steps, every other one without recorders
+    import signal
+    from torch.optim import optimizer as hooks
+    from torchvet.run import rank
+    watch, wrapper = rank._watch, int(os.environ["WRAPPER"])
+    marked, look, stepped = torch.autograd.backward, watch.look, dict(hooks._global_optimizer_post_hooks)
+
+    def recorders(on):
+        torch.autograd.backward = marked if on else marked.__wrapped__
+        watch.look = look if on else lambda: watch.graphs.close_window()
+        hooks._global_optimizer_post_hooks.clear()
+        if on:
+            hooks._global_optimizer_post_hooks.update(stepped)
+        if dist.get_rank() == 0:
+            os.kill(wrapper, signal.SIGCONT if on else signal.SIGSTOP)
+
+    took = []
+    for part in range(int(sys.argv[3])):
+        recorders(part % 2 == 1)
+        dist.barrier()
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        dist.barrier()
+        took.append(time.perf_counter() - start)
+    recorders(True)
+    if dist.get_rank() == 0:
+        print("MEASURED", json.dumps(took), flush=True)
+    dist.destroy_process_group()
+    sys.exit()
 start = time.perf_counter()
 for _ in range(steps):
     step()
@@ -75,7 +108,7 @@ dist.destroy_process_group()
 
 
 STEADY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
-"""Memory once used is kept: page faults of large temporaries differ from process to process and are most of the noise."""
+"""Memory once used is kept: the page faults of large temporaries differ from process to process."""
 TURN = 1.0
 """Seconds of a turn."""
 
@@ -86,14 +119,12 @@ class Job:
     def __init__(self, kind: str, steps: int, watched: bool, folder: Path) -> None:
         job = folder / "job.py"
         job.write_text(JOB)
-        command = ["setarch", "-R", sys.executable, str(PAIR), str(job), kind, str(steps)]
+        command = [sys.executable, str(PAIR), str(job), kind, str(steps)]
         if watched:
             out = tempfile.mkdtemp(dir=folder)
             command = [sys.executable, "-m", "torchvet", "run", "--out", out, "--", *command]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", **STEADY}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        self.output = tempfile.TemporaryFile("w+", dir=folder)
-        self.process = subprocess.Popen(command, env=environment, stdout=self.output, stderr=subprocess.STDOUT)
+        self.output = tempfile.TemporaryFile("w+", dir=folder)  # noqa: SIM115 - closed with the job
+        self.process = subprocess.Popen(command, env=environment(), stdout=self.output, stderr=subprocess.STDOUT)
         self.stops: list[tuple[float, float]] = []
         self.since = 0.0
 
@@ -126,6 +157,33 @@ class Job:
         return [start - began - stopped(began, start), end - start - stopped(start, end), memory]
 
 
+PARTS = 2 * 6 + 1
+"""Parts of a job whose recorders are switched: the first and the last are off."""
+WRAPPED = """
+import os, sys
+os.environ["WRAPPER"] = str(os.getppid())
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def within(kind: str, steps: int, folder: Path) -> float:
+    """Percent by which steps with recorders take longer than those beside them without, in one job (rank 0)."""
+    (folder / "job.py").write_text(JOB)
+    out = tempfile.mkdtemp(dir=folder)
+    command = [sys.executable, "-m", "torchvet", "run", "--out", out, "--", sys.executable, "-c", WRAPPED, str(PAIR)]
+    command += [str(folder / "job.py"), kind, str(steps), str(PARTS)]
+    done = subprocess.run(command, env=environment(), capture_output=True, encoding="utf-8", check=True)
+    took: list[float] = json.loads(done.stdout.split("MEASURED", 1)[1].splitlines()[0])
+    ratios = [took[i] / ((took[i - 1] + took[i + 1]) / 2) for i in range(1, PARTS - 1, 2)]
+    return 100 * (statistics.mean(ratios) - 1)
+
+
+def environment() -> dict[str, str]:
+    words = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", **STEADY}
+    words.pop("PYTHONDONTWRITEBYTECODE", None)
+    return words
+
+
 def descendants(pid: int) -> list[int]:
     """`pid` and all its children, parents first (/proc)."""
     parents: dict[int, list[int]] = {}
@@ -155,44 +213,62 @@ def pair(first: Job, second: Job) -> None:
             running, waiting = waiting, running
 
 
+def share(values: list[float], part: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))]
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of one loop")
-    parser.add_argument("--against-itself", action="store_true", help="both jobs without run; does not write")
+    parser.add_argument("--whole", type=int, default=4, help="pairs of jobs, of half the seconds")
+    parser.add_argument("--seconds", type=float, default=40.0, help="length of one loop")
+    parser.add_argument("--only", choices=("within", "between"))
     parser.add_argument("--dry-run", action="store_true", help="print, do not write RESULTS.md")
     given = parser.parse_args()
-    rows = []
+    inside, outside = [], []
     for kind in ("convolutions", "MLP"):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             alone = Job(kind, 20, False, folder)
             alone.process.wait()
-            trial = alone.result()
-            steps = max(20, int(given.seconds / (trial[1] / 20)))
-            slower, memory, start = [], [], []
-            for i in range(given.pairs):
-                plain = Job(kind, steps, False, folder)
-                watched = Job(kind, steps, not given.against_itself, folder)
-                pair(*((plain, watched) if i % 2 == 0 else (watched, plain)))
-                base, found = plain.result(), watched.result()
-                slower.append(100 * (found[1] / base[1] - 1))
-                memory.append(found[2] - base[2])
-                start.append(found[0] - base[0])
-                print(f"{kind} pair {i + 1}: {slower[-1]:+.2f} % {memory[-1]:+.1f} MiB", file=sys.stderr, flush=True)
-            slower.sort()
-            high = slower[min(len(slower) - 1, int(0.95 * len(slower)))]
-            rows.append(
-                f"| {kind} | {steps} | {given.pairs} | {statistics.median(slower):+.2f} % | {high:+.2f} % "
-                f"| {statistics.median(memory):+.1f} MiB | {1000 * statistics.median(start):+.0f} ms |"
-            )
-    text = (
-        "## What `torchvet run` costs a job\n\n`python bench/overhead.py`: the same training loop with and without it, "
+            each = alone.result()[1] / 20
+            steps = max(20, int(given.seconds / 2 / each))
+            if given.only != "between":
+                part = max(5, int(given.seconds / each / PARTS))
+                slower = []
+                for i in range(given.pairs):
+                    slower.append(within(kind, part, folder))
+                    print(f"{kind} job {i + 1}: {slower[-1]:+.2f} %", file=sys.stderr, flush=True)
+                inside.append(
+                    f"| {kind} | {PARTS} x {part} | {given.pairs} | {statistics.median(slower):+.2f} % "
+                    f"| {share(slower, 0.95):+.2f} % |"
+                )
+            for watching in (True, False) if given.only != "within" else ():
+                rows = []
+                for i in range(given.whole):
+                    plain, other = Job(kind, steps, False, folder), Job(kind, steps, watching, folder)
+                    pair(*((plain, other) if i % 2 == 0 else (other, plain)))
+                    base, found = plain.result(), other.result()
+                    rows.append((100 * (found[1] / base[1] - 1), found[2] - base[2], 1000 * (found[0] - base[0])))
+                    print(f"{kind} pair {i + 1}: {rows[-1][0]:+.2f} %", file=sys.stderr, flush=True)
+                slower, memory, start = ([r[i] for r in rows] for i in range(3))
+                spread = f"{share(slower, 0.05):+.1f} to {share(slower, 0.95):+.1f} %"
+                outside.append(
+                    f"| {kind} | {'with and without' if watching else 'without both times'} | {steps} | {given.whole} "
+                    f"| {statistics.median(slower):+.2f} % | {spread} "
+                    f"| {statistics.median(memory):+.1f} MiB | {statistics.median(start):+.0f} ms |"
+                )
+    text = "## What `torchvet run` costs a job\n\n`python bench/overhead.py`: two gloo ranks on CPUs.\n\n"
+    text += (
+        "Within a job, recorders switched on and off:\n\n| loop | parts x steps | jobs | median | 95th percentile |\n"
     )
-    text += "two gloo ranks on CPUs; the jobs of a pair take turns of a second.\n\n| loop | steps | pairs | median | 95th percentile | memory a rank | "
-    text += "start-up |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    text += "|---|---|---|---|---|\n" + "\n".join(inside) + "\n\n"
+    text += (
+        "Between jobs that take turns of a second:\n\n| loop | `run` | steps | pairs | median | 5th to 95th percentile "
+    )
+    text += "| memory a rank | start-up |\n|---|---|---|---|---|---|---|---|\n" + "\n".join(outside) + "\n"
     print(text)
-    if not given.dry_run and not given.against_itself:
+    if not given.dry_run and not given.only:
         write("overhead", text)
     return 0
 
