@@ -123,6 +123,6 @@ def test_any_text_is_read(text):
 def test_no_text_takes_long(text):
     import time
 
-    before = time.perf_counter()
+    before = time.process_time()
     script(Traced.at(text, 0))
-    assert time.perf_counter() - before < 5
+    assert time.process_time() - before < 5

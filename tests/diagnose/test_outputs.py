@@ -179,9 +179,9 @@ def test_hostile_markdown_stays_text():
 
 def test_ten_thousand_ranks():
     diagnosis = made.hang(10_000, 777)
-    start = time.perf_counter()
+    start = time.process_time()
     said = {name: render(name, diagnosis, Style(paths=["runs/a"])) for name in FORMATS}
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert len(said["html"]) < 3_000_000
     assert len(said["markdown"]) < 10_000 and len(said["text"]) < 3_000
     assert "ranks 0, 1, 3-776, 778-9999" in said["text"]
