@@ -85,7 +85,7 @@ def test_both_set_by_one_file(tmp_path):
 
 def test_configuration_merged_with_itself(tmp_path):
     source = (
-        "def run(parts):\n    cfg = OmegaConf.load(\"conf/main.yaml\")\n    while parts:\n"
+        'def run(parts):\n    cfg = OmegaConf.load("conf/main.yaml")\n    while parts:\n'
         "        cfg = OmegaConf.merge(cfg, parts.pop())" + MAKE
     )
     assert (6, "conf/main.yaml:2") in found(tmp_path, source, conf__main="data:\n  workers: 6\n")

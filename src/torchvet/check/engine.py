@@ -16,6 +16,7 @@ from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Finding, Span, Text
 from .beside import Beside, possible
 from .program.cache import GATED, FactsCache, RunCache, digest
 from .source import words
+from .source.search import hasten
 from .source.walk import DEPLOYMENT, EXCLUDED, NATIVE, NOTEBOOK, PYTHON, Walk, kind_of, read, unreadable, walk
 
 TYPE_CHECKING = False
@@ -36,6 +37,8 @@ FORK_RULES = 1_000_000
 """From this much source on, a second process reads and lowers half of the files; from this much admitted source on, one
 runs the rules of the family `APART` (they take as long as all others together)."""
 APART = "collective"
+HASTE_BYTES = 2_000_000
+"""From this much source on, words are looked up by the C library: it is loaded in the time that 5 MB take."""
 
 DEPTH = 6000
 """Nested Python calls: values are followed through long chains of calls, bounded by budgets; 1000 are too few."""
@@ -223,6 +226,8 @@ class _Check:
             else:
                 rows[path] = GATED_ROW if known is GATED else known
         size = sum(entry[2] for entry in todo)
+        if size > HASTE_BYTES:
+            hasten()
         if len(todo) > 1 and self.pays(size > FORK_BYTES):
             made = self.in_two_processes(todo, size, caching)
         else:

@@ -11,6 +11,7 @@ import os
 from bisect import bisect_right
 from posixpath import dirname, join, normpath
 
+from ..source.search import searchable
 from .callers import NO_USE, OWN_USE, call_at, called_names, callee_name, may_mean, use_of
 from .collect import lower, lower_function
 from .guard import Guard
@@ -110,7 +111,8 @@ class Program:
 
     def text(self, path: str) -> str | None:
         if path not in self._texts:
-            self._texts[path] = self._read(path)
+            text = self._read(path)
+            self._texts[path] = text if text is None else searchable(text)
         return self._texts[path]
 
     def lines(self, path: str) -> list[str]:

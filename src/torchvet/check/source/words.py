@@ -8,9 +8,13 @@ training are looked for only where something distributed is named at all, in a t
 
 from __future__ import annotations
 
+from .search import contains_after, places, searcher
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Pattern
+
+    from .search import Has
 
 # --------------------------------------------------------------------------------------------------- admission
 
@@ -64,83 +68,87 @@ SURE = (
 def admit(data: bytes) -> bool:
     """Whether the file with these bytes can hold a subject of some rule. This decides nothing about its meaning for
     others: a file that is not admitted is still parsed when a call resolves into it."""
-    if b"torch" in data:
-        return _subject(data, True)
-    if not _subject(data, False):
+    has = searcher(data)
+    if has(data, b"torch"):
+        return _subject(data, True, has)
+    if not _subject(data, False, has):
         return False
-    if any(name in data for name in FRAMEWORKS):
+    if any(has(data, name) for name in FRAMEWORKS):
         return True
-    if any(name in data for name in FOREIGN):
+    if any(has(data, name) for name in FOREIGN):
         return False
-    if any(word in data for word in SURE) or _loops_over_data(data):
+    if any(has(data, word) for word in SURE) or _loops_over_data(data):
         return True
-    return _calls_runtime(data[: _end_of_imports(data)], data)
+    return _calls_runtime(data[: _end_of_imports(data)], data, has)
 
 
-def _subject(data: bytes, torch: bool) -> bool:
-    # each `in` costs 0.3 to 0.6 ms per MB (long words less): the dozen over the whole file is the price of the gate
-    if b"backward(" in data and _in_code(data, b"backward("):
+def _subject(data: bytes, torch: bool, has: Has) -> bool:
+    # each look costs 0.1 to 0.6 ms per MB: the dozen over the whole file is the price of the gate
+    if has(data, b"backward(") and _in_code(data, b"backward("):
         return True
-    if b"training_step" in data:
+    if has(data, b"training_step"):
         return True
     # the licence text at the top of a file says "distributed on an AS IS basis"
     licence = data.find(b"istributed on an", 0, 3000)
-    if data.find(b"istributed", licence + 1) >= 0:
+    if contains_after(data, b"istributed", licence + 1):
         for word in PARTITIONED:
-            if word in data:
+            if has(data, word):
                 return True
-    if b"rank" in data and (b"barrier(" in data or b"all_reduce" in data or _asks_rank(data)):
+    if has(data, b"rank") and (has(data, b"barrier(") or has(data, b"all_reduce") or _asks_rank(data)):
         return True
-    if b"oader" in data and (b"DataLoader(" in data or _loops_over_loader(data)):
+    if has(data, b"oader") and (has(data, b"DataLoader(") or _loops_over_loader(data)):
         return True
-    if b"main_process" in data:
+    if has(data, b"main_process"):
         return True
-    if b"register_forward" in data and b"_hook(" in data:
+    if has(data, b"register_forward") and has(data, b"_hook("):
         return True
-    steps = b".step(" in data
-    if steps and b".step(a" in data:
+    steps = has(data, b".step(")
+    if steps and has(data, b".step(a"):
         return True
-    loops = _loops_over_data(data)
-    if (steps or loops) and b".eval()" in data and _in_code(data, b".eval()"):
+    # a loop over data is the dearest of all to look for: only where something else asks for one
+    evaluates = has(data, b".eval()")
+    loss = has(data, b"criterion(") or has(data, b"loss_fn(")
+    loops = (loss or (evaluates and not steps)) and _loops_over_data(data)
+    if (steps or loops) and evaluates and _in_code(data, b".eval()"):
         return True
-    if loops and (b"criterion(" in data or b"loss_fn(" in data):
+    if loops and loss:
         return True
-    if b"self.training:" in data and _keeps_statistics(data):
+    if has(data, b"self.training:") and _keeps_statistics(data):
         return True
-    return _subject_of_import(data, torch)
+    return _subject_of_import(data, torch, has)
 
 
-def _subject_of_import(data: bytes, torch: bool) -> bool:
+def _subject_of_import(data: bytes, torch: bool, has: Has) -> bool:
     """Subjects of special libraries, which are imported at the top of a file."""
     # up to the first class or function: a quarter of the bytes in a library of models
     head = data[: _end_of_imports(data)]
-    if b"ccelerat" in head and b"wait_for_everyone" in data:
+    if has(head, b"ccelerat") and has(data, b"wait_for_everyone"):
         return True
-    if b"ightning" in head and b"global_zero" in data:
+    if has(head, b"ightning") and has(data, b"global_zero"):
         return True
-    if data.find(b"ataset", 0, IMPORTS) >= 0 and b"__getitem__" in data:  # often the base of the first class
+    if has(data[:IMPORTS], b"ataset") and has(data, b"__getitem__"):  # often the base of the first class
         for word in FORKED:
-            if word in data:
+            if has(data, word):
                 return True
-    if b"TrainingArg" in head and (b"TrainingArguments(" in data or b"dataloader_num_workers" in data):
+    if has(head, b"TrainingArg") and (has(data, b"TrainingArguments(") or has(data, b"dataloader_num_workers")):
         return True
     if torch:
-        if b"optim" in head and b"Adagrad(" in data:
+        if has(head, b"optim") and has(data, b"Adagrad("):
             return True
-        if b"lru_cache" in head and _caches_tensors(data):
+        if has(head, b"lru_cache") and _caches_tensors(data):
             return True
-        if b"cpp_extension" in head and b"load_inline" in data:
+        if has(head, b"cpp_extension") and has(data, b"load_inline"):
             return True
-    if b"cupy" in head and b"RawKernel(" in data:
+    if has(head, b"cupy") and has(data, b"RawKernel("):
         return True
-    if (b"ctypes" in head or b"cuda" in head) and b"cudaMalloc" in data:
+    if (has(head, b"ctypes") or has(head, b"cuda")) and has(data, b"cudaMalloc"):
         return True
-    return _calls_runtime(head, data)
+    return _calls_runtime(head, data, has)
 
 
-def _calls_runtime(head: bytes, data: bytes) -> bool:
+def _calls_runtime(head: bytes, data: bytes, has: Has) -> bool:
     """CUDA or HIP is called from Python: through ctypes or its bindings."""
-    return any(word in head for word in BINDINGS) and any(word in data for word in RUNTIME)
+    return any(has(head, word) for word in BINDINGS) and any(has(data, word) for word in RUNTIME)
 
 
 def _end_of_imports(data: bytes) -> int:
@@ -185,7 +193,8 @@ def _before(data: bytes, at: int) -> bytes:
 
 def _asks_rank(data: bytes) -> bool:
     """A rank is asked for or compared."""
-    return _patterns()[1].search(data) is not None
+    match = _patterns()[1].match
+    return any(match(data, at) for at in places(data, b"rank"))
 
 
 def _loops_over_data(data: bytes) -> bool:
@@ -199,35 +208,27 @@ def _loops_over_data(data: bytes) -> bool:
 
 def _loops_over_loader(data: bytes) -> bool:
     """A line goes over something called a loader, or takes the next of it."""
-    at = data.find(b"oader")
-    while at >= 0:
+    for at in places(data, b"oader"):
         if data[at + 5 : at + 6] in LOOP_GOES_ON:
             before = _before(data, at)
             if (b"for " in before and b" in " in before) or b"next(" in before:
                 return True
-        at = data.find(b"oader", at + 5)
     return False
 
 
 def _in_code(data: bytes, word: bytes) -> bool:
     """The word stands outside comments and doctests; `backward` is not being defined, nor in save_for_backward."""
-    at = data.find(word)
-    while at >= 0:
+    for at in places(data, word):
         before = _before(data, at)
         if b"#" not in before and b">>>" not in before and not before.endswith((b"def ", b"save_for_")):
             return True
-        at = data.find(word, at + 1)
     return False
 
 
 def _keeps_statistics(data: bytes) -> bool:
     """Under `if self.training:` something of self is written: running means, codebooks, weights of an average."""
-    at = data.find(b"if self.training:")
-    while at >= 0:
-        if _patterns()[2].search(data, at + 17, at + 400):
-            return True
-        at = data.find(b"if self.training:", at + 17)
-    return False
+    search = _patterns()[2].search
+    return any(search(data, at + 17, at + 400) for at in places(data, b"if self.training:"))
 
 
 def _caches_tensors(data: bytes) -> bool:
@@ -291,27 +292,21 @@ def word_lines(data: bytes) -> list[tuple[int, str]]:
             _families.append((start.encode(), [(token.encode(), token.strip("._(")) for token in tokens]))
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    find = data.find
+    has = searcher(data)
     found: list[tuple[int, str]] = []
     for token, word in _bytes:
-        at = find(token)
-        while at >= 0:
-            found.append((at, word))
-            at = find(token, at + 1)
+        if has(data, token):
+            found.extend([(at, word) for at in places(data, token)])
     for first, family in _families:
-        if first in data:
+        if has(data, first):
             for token, word in family:
-                at = find(token)
-                while at >= 0:
-                    found.append((at, word))
-                    at = find(token, at + 1)
-    if b"rank" in data:
-        found.extend((m.start(), RANK) for m in _patterns()[1].finditer(data))
-    at = find(b"oader")
-    while at >= 0:
+                found.extend([(at, word) for at in places(data, token)])
+    if has(data, b"rank"):
+        match = _patterns()[1].match
+        found.extend([(at, RANK) for at in places(data, b"rank") if match(data, at)])
+    for at in places(data, b"oader"):
         if data[at + 5 : at + 6] in LOOP_GOES_ON:
             found.append((at, "DataLoader" if data[at - 5 : at + 6] == b"DataLoader(" else LOADER))
-        at = find(b"oader", at + 5)
     found.sort()
     out: list[tuple[int, str]] = []
     line, counted = 1, 0
