@@ -91,6 +91,13 @@ def line_of(pos: int) -> int:
     return pos >> 44
 
 
+def characters(line: str, column: int) -> int:
+    """Bytes to characters: the compiler counts columns in UTF-8 bytes."""
+    if line.isascii():
+        return column
+    return len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "replace"))
+
+
 class Function:
     """A function, method or nested function of the project. Two are the same when module and position are."""
 

@@ -15,7 +15,7 @@ from ..source.search import searchable
 from .callers import NO_USE, OWN_USE, call_at, called_names, callee_name, may_mean, use_of
 from .collect import lower, lower_function
 from .guard import Guard
-from .model import Class, Function, Module, collect_expr, definitions, expressions_of, span_of, walk_block
+from .model import Class, Function, Module, characters, collect_expr, definitions, expressions_of, span_of, walk_block
 from .names import Scope, call_targets, entities_of
 
 TYPE_CHECKING = False
@@ -112,7 +112,7 @@ class Program:
     def text(self, path: str) -> str | None:
         if path not in self._texts:
             text = self._read(path)
-            self._texts[path] = text if text is None else searchable(text)
+            self._texts[path] = text and searchable(text)
         return self._texts[path]
 
     def lines(self, path: str) -> list[str]:
@@ -577,13 +577,6 @@ class Program:
         if key not in self._calls:
             self._calls[key] = tuple([e for e in self.expressions(function) if e[0] == "call"])
         return self._calls[key]
-
-
-def characters(line: str, column: int) -> int:
-    """Bytes to characters: the compiler counts columns in UTF-8 bytes."""
-    if line.isascii():
-        return column
-    return len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "replace"))
 
 
 def above(folder: str) -> str | None:
