@@ -214,7 +214,7 @@ def _by_group(case: Case) -> None:
 def _lonely(case: Case) -> None:
     """Errors of an unknown rank in a file of all ranks: theirs whose process alone failed by itself."""
     failed_alone = [r.number for r in case.ranks.values() if r.code not in (None, 0) and not r.closed]
-    if len(failed_alone) != 1 or len(case.ranks) < 2:
+    if len(failed_alone) != 1:
         return
     for fact in case.of(*_ERRORS):
         if fact.rank is None and not fact.values.get("victim"):
@@ -232,7 +232,7 @@ def _pids(case: Case, bases: dict[str, int]) -> dict[tuple[str, int], int]:
             out.setdefault((node, pid), rank)
 
     for fact in case.of("launched"):
-        put(place_of(fact.source).node, fact.values.get("pid"), fact.rank)
+        put(str(fact.values.get("node") or place_of(fact.source).node), fact.values.get("pid"), fact.rank)
     for fact in case.of("exit"):
         if fact.values.get("by") == "block":
             put(str(fact.values.get("node", "")), fact.values.get("pid"), fact.rank)
@@ -307,7 +307,7 @@ def _by_process(case: Case, pids: dict[tuple[str, int], int], bases: dict[str, i
             fact.rank is None
             and fact.kind not in _LAUNCHER_KINDS
             and isinstance(fact.values.get("pid"), int)
-            and fact.kind in ("output", "exception", "lost", "series")
+            and (fact.kind in ("output", "lost", "series", "nan") or (fact.kind in _ERRORS and fact.kind != "worker"))
         ):
             fact.rank = processes.rank(fact.values["pid"], str(fact.values.get("node", "")))
 
@@ -377,6 +377,8 @@ def _several(case: Case) -> bool:
         return True
     if any(f.values.get("by") in ("block", "launcher", "spawn") or f.values.get("tasks") for f in case.of("exit")):
         return True
+    if any(f.values.get("what") == "env-missing" for f in case.of("config")):
+        return False  # no launcher set its variables: a program started by itself
     return any(
         "torch/distributed" in str(frame[0]) for f in case.of("exception") for frame in f.values.get("frames") or []
     )

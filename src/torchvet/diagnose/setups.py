@@ -91,6 +91,14 @@ SETUPS: dict[str, tuple[str, Text, Text]] = {
             "检查 ulimit -u 与 cgroup 的 pids.max；减少 DataLoader worker，设 OMP_NUM_THREADS=1",
         ),
     ),
+    "arguments": (
+        "arguments",
+        Text("the program does not take the arguments it was started with", "程序不接受其启动参数"),
+        Text(
+            "torchrun passes LOCAL_RANK in the environment; torch.distributed.launch since 2.0 passes --local-rank",
+            "torchrun 通过环境变量传递 LOCAL_RANK；torch 2.0 起 torch.distributed.launch 传递 --local-rank",
+        ),
+    ),
     "env-missing": (
         "environment",
         Text("a variable of the launcher is missing", "缺少启动器变量"),

@@ -80,6 +80,11 @@ TOLD_BY_OTHERS = ("cuda-oom", "host-alloc", "shm", "fd", "worker", "device-error
                    "rendezvous", "mismatch", "nccl-error", "size")  # fmt: skip
 
 
+def went_on(case: Case, fact: Fact) -> bool:
+    """The process printed on long after the line: it lived without what is missing."""
+    return any(f.source == fact.source and f.line > fact.line + 20 and f.values.get("steps") for f in case.of("output"))
+
+
 def same_everywhere(case: Case) -> Iterator[Hypothesis]:
     """The same exception at the same place on most ranks: the program or its surroundings, not one rank."""
     rows: dict[tuple[str, str, object], list[Fact]] = {}
@@ -161,13 +166,15 @@ def driver_versions(case: Case) -> Text | None:
 
 def rank_count(case: Case, gone: list[int]) -> Hypothesis:
     row = next(f for f in case.of("rendezvous") if f.values.get("expected"))
+    started = [f for f in case.of("launched", "env") if f.rank is not None and f.rank not in gone]
     out = Hypothesis(
         "configuration",
         "rank count",
         Text(
-            "{who} never started: {joined} of {expected} clients joined",
-            "{who} 从未启动：{expected} 个客户端中有 {joined} 个加入",
+            "{who} {never}: {joined} of {expected} clients joined",
+            "{who} {never}：{expected} 个客户端中有 {joined} 个加入",
             who=named(gone),
+            never=Text("never started", "从未启动") if started else Text("did not join", "没有加入"),
             joined=row.values.get("joined"),
             expected=row.values.get("expected"),
         ),
@@ -175,7 +182,6 @@ def rank_count(case: Case, gone: list[int]) -> Hypothesis:
         PROBABLE,
     )
     out.supports = [Link(row, Text("{words}", "{words}", words=row.text[:140]), STRONG)]
-    started = [f for f in case.of("launched", "env") if f.rank not in gone]
     if started:
         out.supports.append(
             Link(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def was_caught(case: Case, fact: Fact) -> bool:
     """The program caught the error: no traceback holds it, and the rank printed on, raised another or was closed."""
+    if fact.values.get("what") == "nccl" and case.of("nccl-error", rank=fact.rank):
+        return False  # NCCL warns on standard output, its error is raised on the other stream
     if fact.rank is not None and (case.ranks[fact.rank].closed or any(case.of("exception", rank=fact.rank))):
         return True
     return any(f.source == fact.source and f.line > fact.line + 20 for f in case.of("output"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torchvet.findings import Text
 
 from ..memory import growth_text, growths, size
@@ -21,14 +23,20 @@ def oom_records(case: Case) -> list[Fact]:
     """What proves an OOM kill: kernel lines, Slurm's and Kubernetes' words, a counter of the cgroup."""
     out = case.of("oom-kill")
     out = [f for f in out if f.values.get("by") != "kernel" or ours(case, f)]
-    out += [
-        f
-        for f in case.of("scheduler")
-        if f.values.get("state") == "OUT_OF_MEMORY" or f.values.get("reason") == "TERM_MEMLIMIT"
-    ]
+    out += [f for f in case.of("scheduler") if memory_limit(f)]
     out += [f for f in case.of("cgroup") if (f.values.get("oom_kill") or 0) > 0]
     out += [f for f in case.of("exit") if f.values.get("what") == "Out Of Memory"]
     return out
+
+
+def memory_limit(fact: Fact) -> bool:
+    """A scheduler's word that the job reached its memory limit: TERM_MEMLIMIT of LSF, "mem … exceeded limit" of PBS."""
+    reason = str(fact.values.get("reason", ""))
+    return (
+        fact.values.get("state") == "OUT_OF_MEMORY"
+        or reason in ("TERM_MEMLIMIT", "TERM_SWAP")
+        or (fact.values.get("by") == "pbs" and re.match(r"p?v?mem\b.*exceeded", reason) is not None)
+    )
 
 
 def ours(case: Case, fact: Fact) -> bool:
@@ -74,6 +82,8 @@ def victims(case: Case, records: list[Fact]) -> list[int]:
         for r in case.ranks.values()
         if r.code not in (None, 0) and not r.closed and not any(case.of("lost", rank=r.number))
     ]
+    if all(f.kind == "scheduler" for f in records) and case.of("launched"):
+        return []  # the limit is that of the job, which a launcher split into ranks
     return ended if len(ended) == 1 else ranks_of(case, [])
 
 

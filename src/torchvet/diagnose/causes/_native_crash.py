@@ -29,6 +29,7 @@ CRASHES = {
 PROGRAM = {
     "illegal access": "illegal memory access",
     "assert": "device assertion",
+    "launch failure": "launch failure",
     "cublas failed": "failure of cuBLAS",
     "cudnn failed": "failure of cuDNN",
 }

@@ -16,15 +16,15 @@ WHAT = (
         "time limit",
         Text("the time limit{limit} of the job was reached", "作业达到时间上限{limit}", limit=""),
     ),
-    (r"PREEMPT", "preemption", Text("the job was preempted", "作业被抢占")),
+    (r"PREEMPT|SpotInterruption|TerminateScheduled", "preemption", Text("the job was preempted", "作业被抢占")),
     (
         r"NODE.?FAIL|NodeLost|NodeNotReady|BOOT_FAIL|NodeShutdown|^Shutdown",
         "node failure",
         Text("a node of the job failed{node}", "作业的一个节点失效{node}", node=""),
     ),
-    (r"Evict", "eviction", Text("the pod was evicted", "Pod 被驱逐")),
+    (r"Evict|TaintManager", "eviction", Text("the pod or job was evicted", "Pod 或作业被驱逐")),
     (
-        r"TERM_(?:OWNER|ADMIN|FORCE)|CANCELLED|REVOKED|killed",
+        r"TERM_|HELD|CANCELLED|REVOKED|killed",
         "cancelled",
         Text("the job was cancelled{by}", "作业被取消{by}", by=""),
     ),

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..model import CONFIRMED, PROBABLE, STRONG, Cause, Hypothesis, Link
+from ..model import CONFIRMED, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..setups import SETUPS
 from ._addresses import never_started
-from ._configuration import ddp_stops, driver_versions, empty_buffer, one_per_source, rank_count, same_everywhere
+from ._configuration import (
+    ddp_stops,
+    driver_versions,
+    empty_buffer,
+    one_per_source,
+    rank_count,
+    same_everywhere,
+    went_on,
+)
 from ._say import beside, launcher_claim, lost_peers, named, ranks_of, site_in
 
 TYPE_CHECKING = False
@@ -34,6 +42,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     for fact in case.of("interface"):
         rows.setdefault("interface", []).append(fact)
     for what, facts in rows.items():
+        facts = [f for f in facts if beside(case, [f]) or not (f.quality == WEAK or went_on(case, f))]
         if what in SETUPS and any(f.kind != "config" or beside(case, [f]) or not case.of("exception") for f in facts):
             yield _setup(case, what, facts)
     yield from ddp_stops(case)

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 CAUSE = Cause(kind="host-oom", name="host-oom", summary=Text("host memory is used up", "主机内存耗尽"))
 
+KERNEL = Text("the kernel", "内核")
+KILLERS = {
+    "ray": Text("Ray", "Ray"), "earlyoom": Text("earlyoom", "earlyoom"),
+    "systemd-oomd": Text("systemd-oomd", "systemd-oomd"),
+    "lsf": Text("LSF", "LSF"), "pbs": Text("PBS", "PBS"), "condor": Text("HTCondor", "HTCondor"),
+}  # fmt: skip
+"""Who ends a process before the kernel has to."""
+
 
 @CAUSE.check
 def check(case: Case) -> Iterator[Hypothesis]:
@@ -54,19 +62,22 @@ def _killed(case: Case, records: list[Fact]) -> Hypothesis:
     limit = max((f.values.get("limit") or 0 for f in case.of("oom-limit")), default=0) or max(
         (f.values.get("memory_limit") or 0 for f in case.of("container")), default=0
     )
+    killer = next((KILLERS[by] for f in records if (by := str(f.values.get("by"))) in KILLERS), KERNEL)
     if sub == "cgroup":
         at = Text(" of {limit}", "（{limit}）", limit=size(limit)) if limit else Text("")
         summary = Text(
-            "the memory limit{at} of the container or job was reached; the kernel ended {who}",
-            "容器或作业的内存上限{at}已达到，内核终止了 {who}",
+            "the memory limit{at} of the container or job was reached; {killer} ended {who}",
+            "容器或作业的内存上限{at}已达到，{killer} 终止了 {who}",
             at=at,
             who=named(ranks),
+            killer=killer,
         )
     else:
         summary = Text(
-            "the memory of the host was used up; the kernel ended {who}",
-            "主机内存耗尽，内核终止了 {who}",
+            "the memory of the host was used up; {killer} ended {who}",
+            "主机内存耗尽，{killer} 终止了 {who}",
             who=named(ranks),
+            killer=killer,
         )
     out = Hypothesis("host-oom", sub, summary, ranks, PROBABLE)
     for fact in records[:6]:
@@ -74,6 +85,8 @@ def _killed(case: Case, records: list[Fact]) -> Hypothesis:
             "slurm": Text("Slurm counted an OOM kill", "Slurm 记录到 OOM kill"),
             "kubernetes": Text("Kubernetes: OOMKilled", "Kubernetes：OOMKilled"),
         }
+        if str(fact.values.get("by")) not in ("kernel", *by):
+            by[str(fact.values.get("by"))] = Text("{words}", "{words}", words=fact.text[:140])
         reason = by.get(str(fact.values.get("by")), Text("the kernel recorded an OOM kill", "内核记录了 OOM kill"))
         out.supports.append(Link(fact, reason, STRONG))
     for growth in growths(case, "rss")[:1]:

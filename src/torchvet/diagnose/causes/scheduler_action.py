@@ -8,6 +8,7 @@ from torchvet.findings import Text
 
 from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
+from ._host_oom import memory_limit
 from ._scheduler_action import WHAT, own_failure
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     rows: dict[str, list[Fact]] = {}
     for fact in case.of("scheduler"):
         words = f"{fact.values.get('state', '')} {fact.values.get('reason', '')}"
-        if re.search(r"OUT_OF_MEMORY|MEMLIMIT|FAILED|COMPLETED|RUNNING", words):
+        if memory_limit(fact) or re.search(r"FAILED|COMPLETED|RUNNING", words):
             continue
         sub = next((s for pattern, s, _ in WHAT[:4] if re.search(pattern, words, re.I)), None)
         if sub is None and re.search(WHAT[4][0], words, re.I):

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     Frame = list[Any]  # [path, line, function]
 
-FRAME = re.compile(rb'^\s*File "([^"\n]{1,1000})", line (\d{1,9})(?:,? in (.*))?$')
+# loguru marks the frame that caught the exception with ">"
+FRAME = re.compile(rb'^[\s>]*File "([^"\n]{1,1000})", line (\d{1,9})(?:,? in (.*))?$')
 # recorders that print the stack stand on it themselves
 _RECORDERS = re.compile(r"(?:^|/)(?:run_trace|faulthandler|py_?spy\w*|torchvet/run/\w+)\.py$|(?:^|/)bin/torchrun$")
 

@@ -28,6 +28,9 @@ KERNEL: tuple[Pattern, ...] = (
     P("oom-kill", b"oom-kill:constraint", rb"oom-kill:constraint=(?P<constraint>CONSTRAINT_\w+).*?(?:oom_memcg=(?P<cgroup>[^,]*),)?(?:task_memcg=(?P<task_cgroup>[^,]*),)?task=(?P<process>[^,]+),pid=(?P<pid>\d+)", by="kernel"),
     P("oom-kill", b"ut of memory: Kill", rb"(?P<memcg>Memory cgroup )?[Oo]ut of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<process>[^)]+)\)"
       rb"(?:.*?anon-rss:(?P<anon_kb>\d+)kB)?(?:.*?shmem-rss:(?P<shmem_kb>\d+)kB)?", by="kernel"),
+    # daemons that end processes before the kernel has to; their lines stand in the same journal
+    P("oom-kill", b"earlyoom[", rb"earlyoom\[\d+\]: sending SIG(?:TERM|KILL) to process (?P<pid>\d+)(?: uid \d+)? \"(?P<process>[^\"]*)\"(?:.*?VmRSS (?P<anon_mb>\d+) MiB)?", by="earlyoom", constraint="CONSTRAINT_NONE"),
+    P("oom-kill", b"systemd-oomd[", rb"systemd-oomd\[\d+\]: Killed (?P<cgroup>\S+) due to memory (?:pressure|used)", by="systemd-oomd", constraint="CONSTRAINT_NONE"),
     P("oom-limit", b"memory: usage", rb"memory: usage (?P<usage_kb>\d+)kB, limit (?P<limit_kb>\d+)kB"),
     P("oom-invoked", b"invoked oom-killer", rb"(?P<process>\S+) invoked oom-killer"),
     P("xid", b"NVRM: Xid", rb"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)[^)]*\).*?: (?P<number>\d+)(?:, pid=(?P<pid>\d+|'?<?unknown>?'?))?(?:, name=(?P<process>[^,]*))?(?:,? ?(?P<message>.*))?"),
@@ -77,6 +80,7 @@ def kernel_fact(pattern: Pattern, line: bytes) -> dict[str, Any] | None:
         del values["pid"]
     if pattern.kind == "oom-kill":
         values["rss"] = (values.pop("anon_kb", 0) + values.pop("shmem_kb", 0)) * 1024
+        values["rss"] += values.pop("anon_mb", 0) << 20
         if pattern.literal == b"ut of memory: Kill":
             values["constraint"] = "CONSTRAINT_MEMCG" if values.pop("memcg", None) else "CONSTRAINT_NONE"
     for name in ("usage", "limit"):

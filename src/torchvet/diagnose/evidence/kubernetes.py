@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 MOST = 32 << 20
 _REASONS = ("OOMKilled", "Evicted", "Preempting", "Preempted", "NodeNotReady", "NodeLost", "DeadlineExceeded", "TaintManagerEviction",
-            "NodeShutdown", "Terminated", "FailedScheduling", "Killing", "ContainerStatusUnknown", "Shutdown")  # fmt: skip
+            "NodeShutdown", "Terminated", "FailedScheduling", "Killing", "ContainerStatusUnknown", "Shutdown", "SpotInterruption",
+            "PreemptScheduled", "TerminateScheduled", "PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI",
+            "TerminationByKubelet")  # fmt: skip
+ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_NPROC_PER_NODE")
 _EVENT = re.compile(r"^\s*(?:[\w<>]+\s+)?(Normal|Warning)\s+(\w+)\s+(.*)$")
 
 
@@ -38,13 +41,40 @@ def read(item: Item) -> Iterator[Fact]:
             if isinstance(pod, dict):
                 yield from _pod(item, pod)
         return
-    yield from _described(item, text.split("\n"))
+    yield from _by_rank(item, _described(item, text.split("\n")))
+
+
+def _by_rank(item: Item, facts: Iterator[Fact]) -> Iterator[Fact]:
+    """The facts of pods, with the rank that the environment of each pod names: it stands behind the states."""
+    rows = list(facts)
+    ranks: dict[str, int | None] = {}
+    for fact in rows:
+        if fact.kind == "env":
+            fact.rank = ranks[str(fact.values.get("pod", ""))] = rank_of_pod(fact.values, {})
+    for fact in rows:
+        if fact.kind in ("exit", "oom-kill"):
+            fact.rank = ranks.get(str(fact.values.get("pod", "")))
+        yield fact
+
+
+def rank_of_pod(env: dict[str, Any], labels: dict[str, Any]) -> int | None:
+    """RANK of the environment, where one process runs in a pod; else the index that the operator gave."""
+    if str(env.get("PET_NPROC_PER_NODE", "1")) not in ("1", "auto"):
+        return None
+    value = str(env.get("RANK", ""))
+    if value.isdigit() and len(value) < 7:
+        return int(value)
+    index = str(labels.get("training.kubeflow.org/replica-index", ""))
+    if not index.isdigit() or len(index) > 6:
+        return None
+    return int(index) + (str(labels.get("training.kubeflow.org/replica-type", "")).lower() == "worker")
 
 
 def _described(item: Item, lines: list[str]) -> Iterator[Fact]:
     pod = node = container = section = ""
     row: dict[str, Any] = {}
     shm: dict[str, Any] = {}
+    named = ""  # variable of an `env:` list whose value follows
     order = 0
     for number, line in enumerate(lines[:200_000], 1):
         key, colon, value = line.strip().partition(":")
@@ -67,6 +97,9 @@ def _described(item: Item, lines: list[str]) -> Iterator[Fact]:
             continue
         if colon and not value and line.startswith("  ") and line[2:3] != " ":
             container = key
+        if key in ENVIRONMENT or (named and key == "value"):
+            yield Fact("env", item.name, number, None, "", None, order, {key if key in ENVIRONMENT else named: value.strip("\"'"), "pod": pod})  # fmt: skip
+        named = value if key == "- name" and value in ENVIRONMENT else ""
         if key in ("State", "Last State", "lastState", "state"):
             row = {"state": value}
         elif key in ("Reason", "reason") and row:
@@ -157,6 +190,15 @@ def _pod(item: Item, pod: dict[str, Any]) -> Iterator[Fact]:
         yield from _reason(
             item, 0, f"{status.get('reason')}: {status.get('message', '')}", str(status["reason"]), name, 1
         )
+    env = {
+        str(e.get("name")): str(e.get("value", ""))
+        for c in spec.get("containers") or [] if isinstance(c, dict)
+        for e in c.get("env") or [] if isinstance(e, dict) and e.get("name") in ENVIRONMENT
+    }  # fmt: skip
+    labels = meta.get("labels")
+    rank = rank_of_pod(env, labels if isinstance(labels, dict) else {})
+    if env:
+        yield Fact("env", item.name, 0, rank, "", None, 1, {**env, "pod": name})
     for entry in status.get("containerStatuses") or []:
         if not isinstance(entry, dict):
             continue
@@ -164,7 +206,9 @@ def _pod(item: Item, pod: dict[str, Any]) -> Iterator[Fact]:
             ended = (entry.get(key) or {}).get("terminated") if isinstance(entry.get(key), dict) else None
             if isinstance(ended, dict) and isinstance(ended.get("exitCode"), int):
                 row = {"code": ended["exitCode"], "reason": str(ended.get("reason", ""))}
-                yield from _container(item, 0, name, str(entry.get("name", "")), row, node, 2)
+                for fact in _container(item, 0, name, str(entry.get("name", "")), row, node, 2):
+                    fact.rank = rank
+                    yield fact
                 break
 
 

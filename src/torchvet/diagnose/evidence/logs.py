@@ -10,7 +10,7 @@ from functools import cache
 from torchvet.findings import Text
 
 from ..files import Unreadable
-from ..model import MEDIUM, Fact
+from ..model import MEDIUM, WEAK, Fact
 from .frames import frame_of, own_frame
 from .kernel import KERNEL_BY_LITERAL, kernel_fact
 from .launcher import Block
@@ -55,6 +55,8 @@ _LEFT_OUT = re.compile(
     rb"(?i)\bskip(?:ped|ping|s)\b[^\n]{0,30}\b(?:batch|step|sample|micro[- ]?batch|iteration)"
     rb"|\b(?:batch|step|sample|micro[- ]?batch|iteration)\b[^\n]{0,20}\bskipped\b"
 )
+# behind a progress bar or a logger's mark: the bar left no line end
+_LATE = re.compile(rb"(?:\[rank(\d{1,6})\]:?\s?)?Traceback \(most recent call last\):\s*$")
 # MosaicML's launcher prints the streams of each process one after the other
 _SECTION = re.compile(rb"-{5,}(Begin|End) global rank (\d{1,6}) STD(?:OUT|ERR)-{5,}")
 _SPAWNED = re.compile(rb"-- Process (\d{1,6}) terminated with the following error:")
@@ -166,6 +168,12 @@ class LogReading:
             self.named[speaker.rank] = self.named.get(speaker.rank, 0) + 1
         voice = self.voice(speaker)
         voice.lines += 1
+        if b"Traceback (most" in line and not starts(line) and (late := _LATE.search(line)) and late.start():
+            self.told(number, line[: late.start()], stamp, voice, active, full)
+            if late.group(1):
+                self.one(number, line[late.start() :], active, full)
+                return
+            line = line[late.start() :]
         self.told(number, line, stamp, voice, active, full)
         if voice.traceback is not None or voice.block.open or voice.fatal is not None:
             self.busy.add(id(voice))
@@ -245,8 +253,10 @@ class LogReading:
             # NCCL counts the ranks of one communicator: the world's only when it is the largest (see ranks.settle)
             values["comm_rank"] = values.pop("rank", None)
             self.pids.add(values.get("pid", 0))
-        elif kind == "launched" or (kind == "exit" and "rank" in values):
-            rank = values.pop("rank")
+        elif kind in ("launched", "exit"):
+            rank = values.pop("rank", None)
+            if "signal_number" in values:
+                values["code"] = -values.pop("signal_number")
         elif kind == "mismatch":
             values = {
                 side: {"rank": values.get(f"{side}_rank"), "seq": values.get(f"{side}_seq"), "op": values.get(f"{side}_op"),
@@ -272,6 +282,8 @@ class LogReading:
                 values.setdefault("group_rank", values.pop("r"))
         if kind == "cuda-oom" and quality != "strong" and self._repeats(kind, number, voice):
             return
+        if kind == "config" and b"Warning: " in line:
+            quality = WEAK
         fact = self.fact(kind, number, line, voice, values, rank=rank, quality=quality)
         if fact is not None and voice.traceback is not None:
             voice.inside.append(fact)

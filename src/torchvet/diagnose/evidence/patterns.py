@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SIZES = {"request", "capacity", "free", "process_size", "allocated", "reserved"}
+SIZES = {"request", "capacity", "free", "process_size", "allocated", "reserved", "allowed", "used", "total"}
 LISTS = {"ranks", "joined_ranks", "indices", "pids"}
 _UNITS = {"": 1, "b": 1, "bytes": 1, "byte": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"([\d.]+)\s*([A-Za-z]*)")
@@ -113,11 +113,11 @@ PATTERNS: tuple[Pattern, ...] = (
     P("ddp", b"at least one rank that exhausted", rb"Detected at least one rank that exhausted inputs", what="uneven"),
     # CUDA memory (CUDACachingAllocator.cpp): new wording, torch 2.1 (with the typing error), old wordings
     P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate (?P<request>" + _GB + rb")\. GPU (?P<gpu>\d+) has a total capaci?ty of (?P<capacity>" + _GB
-      + rb") of which (?P<free>" + _GB + rb") is free\.(?P<others>(?: Process \d+ has " + _GB + rb" memory in use\.)*)(?: Including non-PyTorch memory, this process has (?P<process_size>" + _GB
-      + rb") memory in use\.)?(?: \S+ allowed;)?.*?(?:Of the allocated memory )?(?P<allocated>" + _GB + rb") is allocated by PyTorch(?:, with [^,]*?private pools[^,]*)?,? and (?P<reserved>" + _GB + rb") is reserved by PyTorch but unallocated"),
-    P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP) out of memory\. Tried to allocate (?P<request>" + _GB + rb") \(GPU (?P<gpu>\d+); (?P<capacity>" + _GB + rb") total capacity; (?P<allocated>" + _GB
-      + rb") already allocated; (?P<free>" + _GB + rb") free; (?P<held>" + _GB + rb") (?:reserved in total by PyTorch|cached)"),
-    P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP) out of memory(?:\. Tried to allocate (?P<request>" + _GB + rb"))?", MEDIUM),
+      + rb")(?: of which (?P<free>" + _GB + rb") is free)?\.(?P<others>(?: Process \d+ has " + _GB + rb" memory in use\.)*)(?: Including non-PyTorch memory, this process has (?P<process_size>" + _GB
+      + rb") memory in use\.)?(?: (?P<allowed>" + _GB + rb") allowed;)?.*?(?:Of the allocated memory )?(?P<allocated>" + _GB + rb") is allocated by PyTorch(?:, with [^,]*?private pools[^,]*)?,? and (?P<reserved>" + _GB + rb") is reserved by PyTorch but unallocated"),
+    P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP|NPU|MLU|MUSA) out of memory\. Tried to allocate (?P<request>" + _GB + rb") \([GN]PU (?P<gpu>\d+); (?P<capacity>" + _GB + rb") total capacity; (?P<allocated>" + _GB
+      + rb") already allocated;(?: " + _GB + rb" current active;)? (?P<free>" + _GB + rb") free; (?:(?P<held>" + _GB + rb") reserved in total by PyTorch|(?P<reserved>" + _GB + rb") cached)"),
+    P("cuda-oom", b" out of memory", rb"\b(?:CUDA|HIP|XPU|NPU|MLU|MUSA|MPS backend) out of memory(?: \([^)]*\))?(?:\. Tried to allocate (?P<request>" + _GB + rb"))?", MEDIUM),
     P("cuda-oom", b"UDA error: out of memory", rb"CUDA error: out of memory", MEDIUM, what="driver"),
     P("cuda-oom", b"Cuda failure", rb"Cuda failure (?:\d+ )?'out of memory'", MEDIUM, what="nccl"),
     P("cuda-oom", b"CUBLAS_STATUS_ALLOC_FAILED", rb"CUBLAS_STATUS_ALLOC_FAILED", MEDIUM, what="cublas"),
@@ -170,6 +170,11 @@ PATTERNS: tuple[Pattern, ...] = (
     P("device-error", b"Assertion `", rb"\[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion `(?P<assertion>[^`]+)` failed", what="assert"),
     P("device-error", b"misaligned address", rb"CUDA error: misaligned address", what="illegal access"),
     P("device-error", b"nspecified launch failure", rb"(?:CUDA error: |CUDA_ERROR_LAUNCH_FAILED).*?unspecified launch failure", what="launch failure"),
+    P("device-error", b"llegal instruction was", rb"an illegal instruction was encountered", what="illegal access"),
+    P("device-error", b"nvalid program counter", rb"CUDA error: invalid program counter", what="illegal access"),
+    P("device-error", b"ardware stack error", rb"CUDA error: hardware stack error", what="illegal access"),
+    P("device-error", b"not supported on global", rb"CUDA error: operation not supported on global/shared address space", what="illegal access"),
+    P("device-error", b"emory access fault by GPU", rb"Memory access fault by GPU node-\d+", what="illegal access"),
     P("device-error", b"ncorrectable ECC", rb"uncorrectable ECC error encountered", what="ecc"),
     P("device-error", b"ncorrectable NVLink", rb"uncorrectable NVLink error", what="nvlink"),
     P("device-error", b"evice unavailable", rb"CUDA-capable device\(s\) is/are busy or unavailable|all CUDA-capable devices are busy", what="busy"),
@@ -201,7 +206,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("rendezvous", b"wait timeout after", rb"(?i)wait timeout after (?P<ms>\d+) ?ms, keys: (?P<keys>\S+)", what="keys"),
     P("rendezvous", b"ait timeout", rb"\bWait timeout\b(?! after)", WEAK, what="keys"),
     P("rendezvous", b"imeout waiting for key", rb"Timeout waiting for key: (?P<keys>\S+)(?: after (?P<ms>\d+) ms)?", what="keys"),
-    P("rendezvous", b"addresses cannot be retrieved", rb"(?:IPv[46] )?network addresses of \((?P<host>[^,]+), (?P<port>\d+)\) cannot be retrieved(?:.*?: (?P<error>.*))?", what="resolve"),
+    P("rendezvous", b"cannot be retrieved", rb"(?:IPv[46] )?network addresses of \((?P<host>[^,]+), (?P<port>\d+)\) cannot be retrieved(?:.*?: (?P<error>.*))?", what="resolve"),
     P("rendezvous", b"ame or service not known", rb"(?:gai error|getaddrinfo|gaierror|resolve)[^\n]*Name or service not known", what="resolve"),
     P("rendezvous", b"RendezvousTimeoutError", rb"RendezvousTimeoutError", what="agents"),
     P("rendezvous", b"RendezvousConnectionError", rb"RendezvousConnectionError", MEDIUM, what="connect"),
@@ -228,19 +233,32 @@ PATTERNS: tuple[Pattern, ...] = (
     P("exit", b"terminated with signal", rb"(?i)process (?P<local>\d+) terminated with signal (?P<signal>SIG\w+)", by="spawn"),
     P("exit", b"terminated with exit code", rb"(?i)process (?P<local>\d+) terminated with exit code (?P<code>\d+)", by="spawn"),
     P("exit", b": line ", rb": line \d+:\s+(?P<pid>\d+) (?P<what>Killed|Segmentation fault|Bus error|Aborted|Terminated|Illegal instruction)\b", by="shell"),
+    P("exit", b"hild process with PID", rb"\[rank: (?P<rank>\d{1,6})\] Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)", by="lightning"),
+    P("exit", b"noticed that process rank", rb"noticed that process rank (?P<rank>\d{1,6}) with PID (?P<pid>\d+) on node (?P<node>[\w.\-]+) exited on\s+signal (?P<signal_number>\d+)", by="mpi"),
+    P("exit", b"non-zero exit status", rb"--local[-_]rank=(?P<local>\d{1,4})\b.*returned non-zero exit status (?P<code>\d+)", by="launcher"),
+    P("exit", b" died with <Signals", rb"--local[-_]rank=(?P<local>\d{1,4})\b.*died with <Signals\.(?P<signal>SIG\w+)", by="launcher"),
+    P("launched", b"world_rank=", rb"\(node_id=\w+, ip=(?P<node>[\w.:]+), pid=(?P<pid>\d+)\) world_rank=(?P<rank>\d{1,6})\b", by="ray"),
+    P("launched", b"process group for: env", rb"Setting up process group for: env:// \[rank=(?P<rank>\d{1,6}), world_size=(?P<world>\d{1,6})\]", by="ray"),
+    P("launched", b"nproc", rb"\b(?:torchrun|torch\.distributed\.(?:run|launch))\b.*--nproc[-_]per[-_]node[= ](?P<nproc>\d{1,4})\b", by="command"),
     P("spawned", b"spawned with command", rb"process (?P<pid>\d+) spawned with command: .*?--local_rank=(?P<local>\d{1,4})\b", by="deepspeed"),
     P("exit", b"exits with return code", rb"--local_rank=(?P<local>\d{1,4})\b.*exits with return code = (?P<code>-?\d+)", by="launcher"),
     P("exit", b"exits with return code", rb"Process (?P<pid>\d+) exits with return code = (?P<code>-?\d+)", by="launcher"),
     # Slurm
     P("oom-kill", b"oom", rb"Detected (?P<count>\d+) oom[-_ ]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<step>[\w.+]+)", by="slurm", constraint="CONSTRAINT_MEMCG"),
     P("oom-kill", b"xceeded step memory limit", rb"(?:Exceeded step memory limit|Step \S+ exceeded memory limit)(?: \((?P<usage_kb>\d+) > (?P<limit_kb>\d+)\))?", by="slurm", constraint="CONSTRAINT_MEMCG"),
+    P("oom-kill", b"where the task", rb"Memory on the node \(IP: (?P<node>[\w.:]+), ID: \w+\) where the (?:task|lease)[^\n]*?(?:pid=(?P<pid>\d+)[^)]*)?\) was running was (?P<used>[\d.]+GB) / (?P<total>[\d.]+GB)", by="ray", constraint="CONSTRAINT_NONE"),
+    P("oom-kill", b"memory pressure (OOM)", rb"(?P<count>[1-9]\d*) Workers \(tasks / actors\) killed due to memory pressure \(OOM\)(?:[^\n]*IP: (?P<node>[\w.:]+)\))?", by="ray", constraint="CONSTRAINT_NONE"),
+    P("oom-kill", b"node running low on memory", rb"Task was killed due to the node running low on memory", MEDIUM, by="ray", constraint="CONSTRAINT_NONE"),
     P("exit", b"srun: error:", rb"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d\-,]+): (?P<what>Out Of Memory|Killed|Terminated|Exited with exit code (?P<code>\d+)|Segmentation fault|Bus error|Aborted|Floating point exception|Illegal instruction)", by="slurm"),
     P("scheduler", b"CANCELLED AT", rb"\*\*\* (?P<unit>STEP|JOB) (?P<job>[\w.+]+) ON (?P<node>\S+) CANCELLED AT (?P<at>\S+)(?: DUE TO (?P<reason>[A-Za-z ]+?))? ?\*\*\*", by="slurm", state="CANCELLED"),
     P("scheduler", b"ode failure", rb"srun: error: Node failure on (?P<node>\S+)", by="slurm", state="NODE_FAIL", reason="NODE FAILURE"),
     P("scheduler", b"NODE FAILURE", rb"DUE TO NODE FAILURE", by="slurm", state="NODE_FAIL", reason="NODE FAILURE"),
     P("scheduler", b"been revoked", rb"(?:Job allocation (?P<job>\d+) has been revoked|Force Terminated job (?P<job2>\d+))", by="slurm", state="CANCELLED"),
-    P("scheduler", b"TERM_", rb"(?P<reason>TERM_(?:RUNLIMIT|MEMLIMIT|OWNER|ADMIN|PREEMPT|FORCE_OWNER|FORCE_ADMIN|CPULIMIT)): ?(?P<detail>.*)", by="lsf", state="EXIT"),
+    P("scheduler", b"TERM_", rb"(?P<reason>TERM_(?:RUNLIMIT|MEMLIMIT|SWAP|OWNER|ADMIN|PREEMPT|FORCE_OWNER|FORCE_ADMIN|CPULIMIT|DEADLINE|LOAD|REQUEUE_OWNER|REQUEUE_ADMIN|REMOVE_HUNG_JOB)): ?(?P<detail>.*)", by="lsf", state="EXIT"),
     P("scheduler", b"PBS: job killed", rb"=>> PBS: job killed: (?P<reason>.*)", by="pbs", state="KILLED"),
+    P("scheduler", b"xceeded wallclock limit", rb"job exceeded wallclock limit", by="moab", state="TIMEOUT", reason="time limit"),
+    P("scheduler", b"its walltime limit", rb"Job exceeded its walltime limit", by="pbs", state="TIMEOUT", reason="time limit"),
+    P("scheduler", b"nterrupt", rb"(?i)\bspot (?:instance )?(?:interruption|termination)(?: notice| event)?(?: was)? (?:received|issued|detected)|spot ITN received|instance (?:will be|is being) (?:interrupted|reclaimed|preempted)", by="cloud", state="PREEMPTED", reason="spot interruption"),
     # environment faults that name themselves; 172.17.0.0/16 is docker's own bridge, the same on every node
     P("config", b"onnect to 172.17.", rb"Connect to (?P<address>172\.17\.\d+\.\d+)<\d+> failed", what="bridge-address"),
     P("config", b"Driver/library version mismatch", rb"Driver/library version mismatch", what="driver-library"),
@@ -266,6 +284,9 @@ PATTERNS: tuple[Pattern, ...] = (
     P("config", b"start new thread", rb"^(?:\w+\.)*(?:RuntimeError|error): can't start new thread", what="process-limit"),
     P("config", b"pthread_create failed", rb"pthread_create failed for thread[^\n]*Resource temporarily unavailable", what="process-limit"),
     P("config", b"Thread creation failed", rb"libgomp: Thread creation failed: Resource temporarily unavailable", what="process-limit"),
+    P("config", b"nrecognized arguments", rb"^[\w./\-]+: error: unrecognized arguments: (?P<name>.*)", what="arguments"),
+    P("config", b"rguments are required", rb"^[\w./\-]+: error: the following arguments are required: (?P<name>.*)", what="arguments"),
+    P("config", b"invalid choice: ", rb"^[\w./\-]+: error: argument (?P<name>\S+): invalid choice", what="arguments"),
     P("config", b"expected, but not set", rb"environment variable (?P<name>\w+) expected, but not set", what="env-missing"),
     P("config", b"efault process group has not been", rb"Default process group has not been initialized", what="no-init"),
     # numbers

@@ -1,14 +1,16 @@
 # ruff: noqa: E501
-"""What a scheduler recorded: sacct tables, `scontrol show job`."""
+"""What a scheduler recorded: sacct tables, `scontrol show job`, event logs of HTCondor, SageMaker's description of a job."""
 
 from __future__ import annotations
 
 import re
 
 from ..model import MEDIUM, Fact
+from .exits import loaded
 from .lines import blocks, clean, words
 from .patterns import size_of
 from .reader import Reader
+from .times import time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 STATES = {
     "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "CANCELLED", "FAILED", "COMPLETED", "BOOT_FAIL", "DEADLINE", "RUNNING",
-    "REQUEUED", "REVOKED", "SUSPENDED",
+    "REQUEUED", "REVOKED", "SUSPENDED", "EVICTED", "HELD",
 }  # fmt: skip
 _FIELD = re.compile(
     rb"\b(JobId|JobState|Reason|ExitCode|RunTime|TimeLimit|NodeList|BatchHost|Restarts|EndTime|StartTime|PreemptTime|MinMemoryNode|NumNodes|NumTasks)=(\S+)"
@@ -112,8 +114,93 @@ def _read_show(item: Item) -> Iterator[Fact]:
         )
 
 
+# 012 (8812.000.000) 2025-10-08 03:22:01 Job was held.   (condor_utils/condor_event.h; older versions: 10/08 03:22:01)
+_CONDOR = re.compile(rb"^(\d{3}) \((\d+\.\d+)(?:\.\d+)?\) (?:\d{4}-\d\d-\d\d|\d\d/\d\d)[ T]\d\d:\d\d:\d\d (.*)$")
+_CONDOR_EVENTS = {
+    b"004": ("EVICTED", "evicted"), b"005": ("", "terminated"), b"009": ("CANCELLED", "aborted"), b"012": ("HELD", "held"),
+    b"022": ("NODE_FAIL", "disconnected"), b"024": ("NODE_FAIL", "reconnect failed"),
+}  # fmt: skip
+_CONDOR_MEMORY = re.compile(r"(?i)memory limit|memory usage|exceeded? (?:its |the )?request_?memory|out of memory")
+_CONDOR_TIME = re.compile(
+    r"(?i)(?:run ?time|wall ?time|time) limit|exceeded (?:allowed|maximum) (?:job )?(?:duration|run ?time|wall ?time)|allowed_(?:job|execute)_duration"
+)
+
+
+def _read_condor(item: Item) -> Iterator[Fact]:
+    """Events of a job log: the reason of a hold stands in the lines behind it."""
+    event: Fact | None = None
+    order = 0
+    for number, lines in blocks(item):
+        for at, raw in enumerate(lines[:200_000]):
+            line = clean(raw)
+            if found := _CONDOR.match(line):
+                if event is not None:
+                    yield event
+                order += 1
+                state, what = _CONDOR_EVENTS.get(found.group(1), ("", ""))
+                event = None
+                if state:
+                    values: dict[str, Any] = {
+                        "by": "condor",
+                        "state": state,
+                        "reason": what,
+                        "job": words(found.group(2), 80),
+                    }
+                    event = Fact("scheduler", item.name, number + at, None, words(line), time_of(line), order, values)
+            elif event is not None and line.strip() and line.strip() != b"...":
+                said = words(line)
+                if _CONDOR_MEMORY.search(said):
+                    event.values.update(state="OUT_OF_MEMORY", reason="memory limit")
+                elif _CONDOR_TIME.search(said):
+                    event.values.update(state="TIMEOUT", reason="time limit")
+                if len(event.text) < 200:
+                    event.text = f"{event.text} {said}"[:300]
+    if event is not None:
+        yield event
+
+
+_ENDED = {
+    "MaxRuntimeExceeded": "TIMEOUT",
+    "MaxWaitTimeExceeded": "TIMEOUT",
+    "Interrupted": "PREEMPTED",
+    "Stopped": "CANCELLED",
+    "Stopping": "CANCELLED",
+}
+
+
+def _read_managed(item: Item) -> Iterator[Fact]:
+    """`aws sagemaker describe-training-job`, `aws batch describe-jobs`."""
+    value = loaded(item)
+    jobs = value.get("jobs") if isinstance(value, dict) and isinstance(value.get("jobs"), list) else [value]
+    for order, job in enumerate(jobs[:10_000], 1):
+        if not isinstance(job, dict):
+            continue
+        state = str(job.get("SecondaryStatus") or job.get("TrainingJobStatus") or job.get("status") or "")
+        reason = str(job.get("FailureReason") or job.get("statusReason") or "")
+        row: dict[str, Any] = {
+            "by": "sagemaker" if "TrainingJobStatus" in job else "batch",
+            "state": _ENDED.get(state, state.upper()),
+            "reason": state,
+        }
+        if re.search(r"(?i)host ec2 .*terminated|spot", reason):
+            row["state"] = "PREEMPTED"
+        elif re.search(r"(?i)attempt duration exceeded", reason):
+            row["state"] = "TIMEOUT"
+        elif re.search(r"(?i)OutOfMemoryError: Container killed", reason + str(job.get("container", ""))):
+            row["state"] = "OUT_OF_MEMORY"
+        limit = job.get("StoppingCondition")
+        if row["state"] == "TIMEOUT" and isinstance(limit, dict) and isinstance(limit.get("MaxRuntimeInSeconds"), int):
+            row["limit"] = f"{limit['MaxRuntimeInSeconds']} s"
+        if row["state"] in STATES:
+            yield Fact("scheduler", item.name, 0, None, words(f"{state} {reason}".encode()), None, order, row)
+
+
 def sniff(item: Item) -> float:
     head = item.head[:2000]
+    if _CONDOR.match(head.split(b"\n", 1)[0].rstrip()):
+        return 0.9
+    if head.lstrip()[:1] == b"{" and (b'"TrainingJobStatus"' in head or re.match(rb'\s*\{\s*"jobs":\s*\[', head)):
+        return 0.9
     if re.search(rb"(?m)^\s*JobID\w*\b.*\bState\b", head):
         return 0.9
     return 0.85 if head.lstrip().startswith(b"JobId=") else 0.0
@@ -121,6 +208,10 @@ def sniff(item: Item) -> float:
 
 def read(item: Item) -> Iterator[Fact]:
     """`scheduler` facts: one for each job and step."""
+    if item.head[:1].isdigit() and _CONDOR.match(item.head.split(b"\n", 1)[0].rstrip()):
+        return _read_condor(item)
+    if item.head.lstrip()[:1] == b"{":
+        return _read_managed(item)
     return _read_show(item) if item.head.lstrip().startswith(b"JobId=") else _read_table(item)
 
 
