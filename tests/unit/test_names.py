@@ -416,3 +416,16 @@ def test_generators_are_known_before_their_body_is(tmp_path):
     program = program_of(tmp_path, {"a.py": "def g():\n    yield 1\ndef f():\n    return 1  # no yield\n"}, lazy=True)
     functions = program.module("a.py").functions
     assert functions["g"].is_generator and not functions["f"].is_generator
+
+
+def test_a_package_that_is_checked_by_itself_has_one_path_for_each_file(tmp_path) -> None:
+    program = program_of(
+        tmp_path / "outer" / "pack",
+        {"__init__.py": "", "sub/__init__.py": "", "sub/a.py": "from pack.b import f\n", "b.py": "def f(): ...\n"},
+    )
+    assert program.find("sub/a.py", "pack.b") == "b.py"
+    assert program.find("sub/a.py", "pack.sub.a") is None  # itself
+    assert program.find("b.py", "pack.sub") == "sub/__init__.py"
+    inner = program_of(tmp_path / "outer" / "pack" / "sub", {"a.py": "", "c.py": ""})
+    assert inner.find("a.py", "pack.b") == "../b.py"
+    assert inner.find("a.py", "pack.sub.c") == "c.py"

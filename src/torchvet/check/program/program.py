@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from posixpath import dirname, join, normpath
+from posixpath import dirname, join
 
 from ..source.search import searchable
 from .callers import NO_USE, OWN_USE, call_at, called_names, callee_name, may_mean, use_of
 from .collect import lower, lower_function
+from .folders import above, below, is_top
 from .guard import Guard
 from .model import Class, Function, Module, characters, collect_expr, definitions, expressions_of, span_of, walk_block
 from .names import Scope, call_targets, entities_of
@@ -205,11 +206,11 @@ class Program:
         for part in parts[:-1]:
             if part not in self.entries(folder):
                 return None
-            folder = join(folder, part) if folder else part
+            folder = below(self.root, folder, part)
         if parts:
             entries = self.entries(folder)
             if parts[-1] in entries:
-                inner = join(folder, parts[-1]) if folder else parts[-1]
+                inner = below(self.root, folder, parts[-1])
                 if "__init__.py" in self.entries(inner):
                     return join(inner, "__init__.py")
             if parts[-1] + ".py" in entries:
@@ -577,19 +578,3 @@ class Program:
         if key not in self._calls:
             self._calls[key] = tuple([e for e in self.expressions(function) if e[0] == "call"])
         return self._calls[key]
-
-
-def above(folder: str) -> str | None:
-    """The parent of a folder given relative to the root; above "" lies ".."."""
-    if folder == "":
-        return ".."
-    if folder == ".." or folder.endswith("/.."):
-        return folder + "/.."
-    up = dirname(folder)
-    return normpath(up) if up else ""
-
-
-def is_top(path: str) -> bool:
-    """The root of a file system, a mount point or a home folder: nothing above it belongs to a project."""
-    path = os.path.realpath(path)
-    return path == os.path.dirname(path) or path == os.path.expanduser("~")
