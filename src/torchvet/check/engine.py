@@ -13,7 +13,6 @@ from time import perf_counter
 
 from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Finding, Span, Text, fingerprints
 
-from .beside import Beside, possible
 from .program.cache import GATED, FactsCache, RunCache, digest
 from .source import words
 from .source.search import hasten
@@ -241,7 +240,11 @@ class _Check:
 
     def pays(self, enough: bool) -> bool:
         """Whether to use a second process, when there is `enough` to do."""
-        return (self.options.jobs > 1 or (enough and not self.options.jobs)) and possible()
+        if self.options.jobs != 1 and (enough or self.options.jobs):
+            from .beside import possible
+
+            return possible()
+        return False
 
     def by_content(self, cache: FactsCache, entry: Any) -> Any:
         path, full, size, mtime, _ = entry
@@ -254,6 +257,8 @@ class _Check:
         return known
 
     def in_two_processes(self, todo: list[Any], size: int, caching: bool) -> list[Any]:
+        from .beside import Beside
+
         half, total = 0, 0
         while half < len(todo) and total < size // 2:
             total += todo[half][2]
@@ -403,6 +408,8 @@ class _Check:
         rest = [r for r in live if r.family != APART]
         if not (apart and rest and self.pays(size > FORK_RULES)):
             return self.apply(live, project)
+        from .beside import Beside
+
         with Beside(lambda: self.apply_apart(apart, project)) as other:
             found = self.apply(rest, project)
             answer = other.result()
