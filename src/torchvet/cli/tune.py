@@ -28,7 +28,7 @@ ARGUMENTS = (
     Argument("most-workers", NUMBER, Text("try no more workers than this", "尝试的工作进程数上限"), group="options"),
     Argument("budget", VALUE, Text("seconds that all trials may take (default: 120)", "全部试验的总秒数（默认 120）"),
              group="options", metavar="SECONDS"),
-    Argument("seconds", VALUE, Text("seconds of measuring one setting (default: 2)", "测量一种设置的秒数（默认 2）"),
+    Argument("seconds", VALUE, Text("seconds of one measurement of a setting (default: 1)", "一次测量的秒数（默认 1）"),
              group="options", metavar="SECONDS"),
     Argument("contexts", VALUE, Text("also try these start methods (spawn, forkserver)", "同时尝试这些启动方式"),
              group="options", metavar="NAMES"),
@@ -75,7 +75,7 @@ def run(argv: Sequence[str]) -> int:
     ranks = int(given.get("ranks") or os.environ.get("LOCAL_WORLD_SIZE") or 1)
     step = number(given, "step-time", 0.0)
     end = time.monotonic() + number(given, "budget", 120.0)
-    with Runner("" if script else targets[0], script, number(given, "seconds", 2.0), step) as runner:
+    with Runner("" if script else targets[0], script, number(given, "seconds", 1.0), step) as runner:
         batch = runner.cost()
         search = Search(
             runner.measure, lambda: room(ranks), batch, gpu=runner.gpu, batches=runner.batches,
@@ -87,9 +87,9 @@ def run(argv: Sequence[str]) -> int:
     teller(spoken)(None)
     trials = list(search.trials.values())
     if given.get("json"):
-        terminal.say(as_json(trials, chosen, batch, room(ranks)), machine=True)
+        terminal.say(as_json(trials, chosen, batch, room(ranks), search.race.noise), machine=True)
     else:
-        said = summary(chosen, batch, room(ranks), spoken, bool(step or script))
+        said = summary(chosen, batch, room(ranks), spoken, bool(step or script), search.race.noise)
         terminal.say(f"{table(trials, chosen, spoken)}\n{said}\n")
     if plot:
         terminal.write_file(plot, plot_page(trials, chosen, spoken, html=not plot.endswith(".svg")))

@@ -20,6 +20,8 @@ HEAD = (
     Text("workers", "工作进程"), Text("prefetch", "预取"), Text("pin", "锁页"), Text("persistent", "常驻"),
     Text("waiting", "等待"), Text("batches/s", "批/秒"), Text("/dev/shm", "/dev/shm"), Text("memory", "内存"),
 )  # fmt: skip
+NOISY = 0.1
+"""Relative error of one measurement from which on a person is told."""
 YES, NO = Text("yes", "是"), Text("no", "否")
 
 
@@ -54,8 +56,8 @@ def table(trials: list[Trial], chosen: Trial | None, spoken: str) -> str:
     return "\n".join(lines)
 
 
-def summary(chosen: Trial | None, batch: Batch, free: Room, spoken: str, step: bool) -> str:
-    """Bounds, the verdict, and what to write."""
+def summary(chosen: Trial | None, batch: Batch, free: Room, spoken: str, step: bool, noise: float = 0.0) -> str:
+    """Bounds, the verdict, and what to write. `noise`: relative error of one measurement."""
     lines = [bounds(batch, free).render(spoken)]
     if chosen is None:
         return "\n".join([*lines, Text("no setting worked here", "这里没有可用的设置").render(spoken)])
@@ -78,6 +80,12 @@ def summary(chosen: Trial | None, batch: Batch, free: Room, spoken: str, step: b
             "有些批次的耗时是其他批次的 {n} 倍：in_order=False（torch 2.6）可让其他批次先行", n=round(chosen.spread),
         )  # fmt: skip
         lines.append(said.render(spoken))
+    if noise > NOISY:
+        said = Text(
+            "one measurement varies by {n} % here: other work on this machine can decide between close settings",
+            "此处单次测量波动 {n} %：相近设置的优劣可能由本机上的其他任务决定", n=round(100 * noise),
+        )  # fmt: skip
+        lines.append(said.render(spoken))
     given = ", ".join(f"{k}={v!r}" for k, v in chosen.setting.arguments().items())
     lines.append(f"DataLoader(…, {given})")
     return "\n".join(lines)
@@ -95,7 +103,7 @@ def bounds(batch: Batch, free: Room) -> Text:
     )  # fmt: skip
 
 
-def as_json(trials: list[Trial], chosen: Trial | None, batch: Batch, free: Room) -> str:
+def as_json(trials: list[Trial], chosen: Trial | None, batch: Batch, free: Room, noise: float | None = None) -> str:
     def plain(t: Trial) -> dict[str, object]:
         out: dict[str, object] = dict(t.setting.arguments())
         if t.failed is not None:
@@ -106,6 +114,7 @@ def as_json(trials: list[Trial], chosen: Trial | None, batch: Batch, free: Room)
 
     found = {
         "schema": 1, "chosen": plain(chosen) if chosen else None, "trials": [plain(t) for t in trials],
+        "noise": round(noise, 4) if noise is not None else None,
         "batch": {"bytes": batch.bytes, "storages": batch.storages, "seconds": batch.seconds},
         "room": {"cpus": free.cpus, "ranks": free.ranks, "shm": free.shm, "memory": free.memory, "files": free.files},
     }  # fmt: skip

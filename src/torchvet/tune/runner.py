@@ -28,7 +28,7 @@ class Runner:
     step (ignored for scripts, whose own step is measured). Use as a context manager: nothing is left behind."""
 
     def __init__(
-        self, target: str = "", script: list[str] | None = None, seconds: float = 2.0, step: float = 0.0
+        self, target: str = "", script: list[str] | None = None, seconds: float = 1.0, step: float = 0.0
     ) -> None:
         self.target = target
         self.script = script

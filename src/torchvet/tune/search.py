@@ -1,17 +1,18 @@
 """Which setting to take: trials one after the other, the next by what the last ones showed.
 
-Workers first (0, 1, 2, 4 ... while it helps, then between the best and the one below), then prefetch where batches
-differ much in time, pinning where there is a GPU, workers that persist where starting them takes long. The smallest
-setting within 2 % of the best wins; what is close is measured again, in changing order, until it is apart or the
-budget is spent.
+First a climb: 0, 1, 2, 4 ... workers while it helps. Then a race among what may still be best: its neighbours (between
+the doublings, a deeper prefetch, pinned memory where there is a GPU, other start methods) join in, all are measured
+again in rounds of changing order, and what is surely slower, or larger and surely not faster, drops out. The smallest
+setting within 2 % of the best wins. Last, workers persist where starting them takes long.
 """
 
 from __future__ import annotations
 
-import statistics
+import math
 from dataclasses import dataclass, field, replace
 
 from .plan import Batch, Room, Setting, refusal
+from .race import SURE, Race
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,15 +22,24 @@ if TYPE_CHECKING:
 
 CLOSE = 0.02
 """Settings this close to the best are as good as it: the smallest is taken."""
+WORTHWHILE = 0.03
+"""What a larger setting must promise beyond the leader's rate to be measured again."""
 GAIN = 0.02
 """What a doubling of workers must gain for the next one to be tried."""
+GROWING = 1.25
+"""Gain over the doubling before with which more workers may still overtake few."""
 MOST_WORKERS = 32
 UNEVEN = 2.0
 """Ratio of the 95th percentile to the median of batch times from which on a deeper prefetch is tried."""
+DEEPEST = 8
 START_SHARE = 0.05
 """Share of an epoch that starting the workers may take before they had better stay."""
-ROUNDS = 3
-"""Measurements of each setting that is close to the best."""
+ROUNDS = 6
+"""Measurements of a setting at most, after the first."""
+FIELD = 5
+"""Settings of a round at most: the fastest so far."""
+TURNS = 4
+"""How often the neighbours of a new leader may join."""
 
 
 @dataclass(slots=True)
@@ -49,14 +59,14 @@ class Trial:
     failed: Text | None = None
 
     def add(self, other: Trial) -> None:
-        """A further measurement of the same setting: the median counts."""
+        """A further measurement of the same setting. (The rate that counts is the race's.)"""
         self.rates.append(other.rate)
-        share = [self.waiting * (len(self.rates) - 1), other.waiting]
-        self.waiting = sum(share) / len(self.rates)
-        self.rate = statistics.median(self.rates)
+        n = len(self.rates)
+        self.waiting += (other.waiting - self.waiting) / n
+        self.spread += (other.spread - self.spread) / n
+        self.busy += (other.busy - self.busy) / n
         self.shm, self.resident = max(self.shm, other.shm), max(self.resident, other.resident)
         self.started = min(self.started, other.started)
-        self.failed = self.failed or other.failed
 
 
 class Search:
@@ -85,83 +95,128 @@ class Search:
         self.spent = spent
         self.tell = tell
         self.trials: dict[Setting, Trial] = {}
+        self.race = Race()
 
     def try_(self, setting: Setting) -> Trial:
-        """The trial of a setting, refused before it starts when the machine has no room for it."""
-        if setting in self.trials:
-            return self.trials[setting]
+        """A trial of a setting, refused before it starts when the machine has no room for it."""
+        known = self.trials.get(setting)
+        if known is not None and known.failed:
+            return known
         why = refusal(setting, self.batch, self.free())
         trial = Trial(setting, failed=why) if why is not None else self.measure(setting)
-        if not trial.failed:
-            trial.rates = [trial.rate]
+        if trial.failed:
+            self.trials[setting] = trial
+            self.race.drop(setting)
+        else:
+            self.race.add(setting, trial.rate)
             self.batch.resident = max(self.batch.resident, trial.worker)
-        self.trials[setting] = trial
+            if known is None:
+                self.trials[setting], trial.rates = trial, [trial.rate]
+            else:
+                known.add(trial)
         self.tell(trial)
-        return trial
+        return self.trials[setting]
 
-    def best(self) -> Trial | None:
-        good = [t for t in self.trials.values() if not t.failed]
-        return max(good, key=lambda t: t.rate) if good else None
+    def good(self) -> list[Trial]:
+        """The trials that worked, their rates as the race has them."""
+        out = [t for t in self.trials.values() if not t.failed]
+        for t in out:
+            t.rate = self.race.rate(t.setting) or t.rate
+        return out
 
     def chosen(self) -> Trial | None:
         """The smallest setting within `CLOSE` of the best; None when nothing worked."""
-        best = self.best()
-        if best is None:
+        good = self.good()
+        if not good:
             return None
-        close = [t for t in self.trials.values() if not t.failed and t.rate >= best.rate * (1 - CLOSE)]
-        return min(close, key=lambda t: t.setting.weight)
+        best = max(t.rate for t in good)
+        return min((t for t in good if t.rate >= best * (1 - CLOSE)), key=lambda t: t.setting.weight)
 
     def run(self) -> Trial | None:
-        self.workers()
-        for step in (self.context, self.prefetch, self.pinning, self.persisting, self.again):
-            if not self.spent():
-                step()
+        self.climb()
+        for _ in range(TURNS):
+            joined = self.neighbours()
+            self.settle(joined)
+            if not joined or self.spent():
+                break
+        self.persisting()
         return self.chosen()
 
-    def workers(self) -> None:
-        last = self.try_(Setting(0))
+    # ------------------------------------------------------------------------------------------------- climb
+    def climb(self) -> None:
+        self.race.turn()
+        best = last = self.try_(Setting(0)).rate
         count, missed = 1, 0
         while count <= self.most and missed < 2 and not self.spent():
             trial = self.try_(Setting(count))
             if trial.failed:
                 break
-            # one flat step can be noise, or two ranks' worth of workers on one CPU: two are the end
-            missed = missed + 1 if trial.rate < last.rate * (1 + GAIN) else 0
-            last = trial if trial.rate > last.rate else last
+            # one flat step can be noise, or two ranks' worth of workers on one CPU: two are the end. Few workers may
+            # cost more than they save; while each doubling gains much, more may be ahead
+            helps = trial.rate >= best * (1 + GAIN) or (count > 1 and trial.rate >= last * GROWING)
+            missed = 0 if helps else missed + 1
+            best, last = max(best, trial.rate), trial.rate
             if trial.waiting < 0.005:
                 break
             count *= 2
-        chosen = self.chosen()
-        if chosen is None or self.spent():
-            return
-        # between the best and the doublings beside it
-        n = chosen.setting.workers
-        for between in sorted({(n // 2 + n) // 2, n + n // 2 if n < self.most else n}):
-            if n // 2 < between < 2 * n and between != n and not self.spent():
-                self.try_(Setting(between))
 
-    def context(self) -> None:
+    # ------------------------------------------------------------------------------------------------- race
+    def neighbours(self) -> list[Setting]:
+        """Settings beside the one that leads which nobody has tried."""
         chosen = self.chosen()
-        if chosen is not None and chosen.setting.workers:
-            for name in self.contexts:
-                if name and not self.spent():
-                    self.try_(replace(chosen.setting, context=name))
+        if chosen is None or not chosen.setting.workers:
+            return (
+                [replace(chosen.setting, pin=True)]
+                if chosen is not None and self.gpu and self.untried(replace(chosen.setting, pin=True))
+                else []
+            )
+        s = chosen.setting
+        n = s.workers
+        out = []
+        if n & (n - 1) == 0:  # a doubling
+            out += [replace(s, workers=w) for w in (3 * n // 4, 3 * n // 2) if 0 < w <= self.most and w != n]
+        if s.prefetch < DEEPEST and (chosen.waiting >= 0.01 or chosen.spread >= UNEVEN):
+            out.append(replace(s, prefetch=2 * s.prefetch))
+        out += [replace(s, context=name) for name in self.contexts if name]
+        if self.gpu:
+            out.append(replace(s, pin=True))
+        return [x for x in out if self.untried(x)]
 
-    def prefetch(self) -> None:
-        chosen = self.chosen()
-        if chosen is None or not chosen.setting.workers or (chosen.waiting < 0.01 and chosen.spread < UNEVEN):
-            return
-        for depth in (4, 8):
-            trial = self.try_(replace(chosen.setting, prefetch=depth))
-            if self.spent() or trial.failed or trial.rate < chosen.rate * (1 + GAIN):
+    def untried(self, setting: Setting) -> bool:
+        return setting not in self.trials
+
+    def settle(self, joined: list[Setting]) -> None:
+        """Rounds over what may still be the one to take, forth and back, until it is apart."""
+        for turn in range(ROUNDS):
+            field = [*self.field(), *(joined if turn == 0 else ())]
+            if len(field) < 2:
                 return
-            chosen = trial
+            self.race.turn()
+            field.sort(key=lambda s: s.weight, reverse=bool(len(self.race.rounds) % 2))
+            for setting in field:
+                if self.spent():
+                    return
+                self.try_(setting)
 
-    def pinning(self) -> None:
+    def field(self) -> list[Setting]:
+        """The setting that leads and those that may still replace it: smaller ones that may be as good, larger ones
+        that may be better."""
         chosen = self.chosen()
-        if chosen is not None and self.gpu:
-            self.try_(replace(chosen.setting, pin=True))
+        if chosen is None:
+            return []
+        lead = chosen.setting
+        rivals = []
+        for t in self.good():
+            if t.setting == lead or len(t.rates) > ROUNDS:
+                continue
+            ahead, error = self.race.difference(t.setting, lead)
+            needed = math.log1p(-CLOSE if t.setting.weight < lead.weight else WORTHWHILE)
+            if ahead + SURE * error > needed:
+                rivals.append((ahead + SURE * error - needed, t.setting))
+        rivals.sort(key=lambda row: -row[0])
+        return [lead, *(s for _, s in rivals[: FIELD - 1])]
 
+    # ------------------------------------------------------------------------------------------------- epochs
     def persisting(self) -> None:
         """Workers that stay save their start each epoch; how long an epoch is, the loader tells."""
         chosen = self.chosen()
@@ -169,27 +224,6 @@ class Search:
             return
         epoch = self.batches / chosen.rate if self.batches and chosen.rate else 0.0
         if chosen.started > START_SHARE * epoch:
-            trial = replace_trial(chosen, replace(chosen.setting, persistent=True))
+            trial = replace(chosen, setting=replace(chosen.setting, persistent=True))
             self.trials.setdefault(trial.setting, trial)
             del self.trials[chosen.setting]
-
-    def again(self) -> None:
-        """Measure what is close to the best anew, forth and back."""
-        for turn in range(ROUNDS - 1):
-            best = self.best()
-            if best is None:
-                return
-            close = [t for t in self.trials.values() if not t.failed and t.rate >= best.rate * (1 - 3 * CLOSE)]
-            close.sort(key=lambda t: t.setting.weight, reverse=bool(turn % 2))
-            if len(close) < 2:
-                return
-            for trial in close[:5]:
-                if self.spent():
-                    return
-                more = self.measure(trial.setting)
-                if not more.failed:
-                    trial.add(more)
-
-
-def replace_trial(trial: Trial, setting: Setting) -> Trial:
-    return replace(trial, setting=setting)

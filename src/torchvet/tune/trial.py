@@ -24,6 +24,8 @@ LOST = 20.0
 """Seconds without a batch after which a loader with workers fails: with a full /dev/shm it would wait for ever."""
 LEAST = 8
 """Batches that a figure needs."""
+PATIENCE = 12.0
+"""Seconds that a trial goes on until it has its first turn of batches."""
 
 
 class Unusable(Exception):
@@ -133,51 +135,49 @@ def found_storages(value: Any, depth: int = 0) -> Iterator[tuple[int, int]]:
 
 # ------------------------------------------------------------------------------------------------------- measuring
 class Meter:
-    """Looks at shared memory, memory and processors while a trial runs."""
+    """Looks at shared memory and processors while a trial runs, at the memory of workers when it ends: reading that of
+    32 workers takes a tenth of a second, which must not be in the figures."""
 
     def __init__(self) -> None:
         self.base = shm_used()
         self.shm = self.memory = 0
-        self.worker = 0
         self.stopped = False
         self.began = (time.perf_counter(), cpu_of_children())
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self) -> None:
-        looks = 0
         parent = os.getppid()
         while not self.stopped:
             if os.getppid() != parent and hasattr(os, "killpg"):  # nobody waits for the figures any more
                 os.killpg(0, 9)
             self.shm = max(self.shm, shm_used() - self.base)
-            if looks % 50 == 0:
-                workers = [proportional(p) for p in children()]
-                self.memory = max(self.memory, resident() + sum(workers))
-                self.worker = max(self.worker, max(workers, default=0))
-            looks += 1
+            self.memory = max(self.memory, resident())
             time.sleep(0.004)
 
     def stop(self) -> dict[str, Any]:
         self.stopped = True
         seconds = max(1e-6, time.perf_counter() - self.began[0])
+        busy = max(0.0, cpu_of_children() - self.began[1]) / seconds
+        workers = [proportional(p) for p in children()]
         return {
-            "shm": self.shm, "resident": self.memory, "worker": self.worker,
-            "busy": max(0.0, cpu_of_children() - self.began[1]) / seconds,
+            "shm": self.shm, "resident": self.memory + sum(workers), "worker": max(workers, default=0), "busy": busy,
         }  # fmt: skip
 
 
 def measured(loader: Any, setting: dict[str, Any], seconds: float, step: float) -> dict[str, Any]:
     """The figures of one loader under a loop whose step takes `step` seconds (0: as fast as it gives)."""
     meter = Meter()
-    skip = setting["num_workers"] * setting.get("prefetch_factor", 2) + 2 if setting["num_workers"] else 1
+    workers = setting["num_workers"]
+    skip = workers * setting.get("prefetch_factor", 2) + 2 if workers else 1
     begin = time.perf_counter()
     iterator = iter(loader)
     item = next(iterator)
     started = time.perf_counter() - begin
-    waits: list[float] = []
-    total, seen = 0.0, 1
-    least = max(LEAST, 2 * skip)  # workers give in bursts
+    waits: list[float] = []  # of whole turns
+    turn: list[float] = []
+    seen = 1
+    least = max(LEAST, 2 * skip)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(waits) < least:
         consume(item, step)
@@ -187,20 +187,24 @@ def measured(loader: Any, setting: dict[str, Any], seconds: float, step: float) 
         except StopIteration:
             iterator = iter(loader)
             item = next(iterator)
-            seen = 0  # a new epoch: its first batches wait for the start of workers
+            seen, turn = 0, []  # a new epoch: its first batches wait for the start of workers
             if time.perf_counter() > end + seconds:
                 break
             continue
-        waited = time.perf_counter() - a
+        b = time.perf_counter()
         seen += 1
         if seen > skip:
-            waits.append(waited)
-            total += waited + step
-        if time.perf_counter() > end + 3 * seconds:
+            # workers give in bursts, one batch each: only a whole turn has a rate
+            turn.append(b - a)
+            if len(turn) >= workers:
+                waits += turn
+                turn = []
+        if b > end + 3 * seconds and (waits or b > end + PATIENCE):
             break
+    waits = waits or turn
     row = meter.stop()
     del iterator
-    return {**row, **figures(waits, total, started)}
+    return {**row, **figures(waits, sum(waits) + step * len(waits), started)}
 
 
 def figures(waits: list[float], total: float, started: float) -> dict[str, Any]:
@@ -256,6 +260,7 @@ def run_script(
         waits: list[float] = []
         started = total = 0.0
         last = begin
+        turn = max(1, setting["num_workers"])
         for n in range(1 << 60):
             a = time.perf_counter()
             try:
@@ -269,7 +274,7 @@ def run_script(
                 waits.append(b - a)
                 total += b - last
             last = b
-            if len(waits) >= LEAST and (total >= seconds or b - begin > 4 * seconds):
+            if len(waits) >= LEAST and len(waits) % turn == 0 and (total >= seconds or b - begin > 4 * seconds):
                 answer({**meter.stop(), **figures(waits, total, started), **batch_of(item), "batches": length(self)})
                 raise Measured
             yield item
