@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from ..model import Case, Fact
 
 
+KERNEL = Text("the kernel", "内核")
+KILLERS = {
+    "ray": Text("Ray", "Ray"), "earlyoom": Text("earlyoom", "earlyoom"),
+    "systemd-oomd": Text("systemd-oomd", "systemd-oomd"),
+    "lsf": Text("LSF", "LSF"), "pbs": Text("PBS", "PBS"), "condor": Text("HTCondor", "HTCondor"),
+}  # fmt: skip
+"""Who ends a process before the kernel has to."""
+
 HOST = {"CONSTRAINT_NONE", "CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY"}
 
 

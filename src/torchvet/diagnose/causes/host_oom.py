@@ -7,7 +7,7 @@ from torchvet.findings import Text
 from ..memory import growth_text, growths, size
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
-from ._host_oom import HOST, memory_refused, oom_records, victims
+from ._host_oom import HOST, KERNEL, KILLERS, memory_refused, oom_records, victims
 from ._say import beside, launcher_claim, lost_peers, named
 
 TYPE_CHECKING = False
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from ..model import Case, Fact
 
 CAUSE = Cause(kind="host-oom", name="host-oom", summary=Text("host memory is used up", "主机内存耗尽"))
-
-KERNEL = Text("the kernel", "内核")
-KILLERS = {
-    "ray": Text("Ray", "Ray"), "earlyoom": Text("earlyoom", "earlyoom"),
-    "systemd-oomd": Text("systemd-oomd", "systemd-oomd"),
-    "lsf": Text("LSF", "LSF"), "pbs": Text("PBS", "PBS"), "condor": Text("HTCondor", "HTCondor"),
-}  # fmt: skip
-"""Who ends a process before the kernel has to."""
 
 
 @CAUSE.check
