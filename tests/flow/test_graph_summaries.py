@@ -343,3 +343,39 @@ def test_recursion_ends():
         """
     )
     assert set(kept_lines(graphs)) <= {15}
+
+
+def test_a_method_of_a_tuple_is_no_method_of_what_is_in_it():
+    graphs = graphs_of(
+        """
+        from torch import nn
+
+
+        class Policy(nn.Module):
+            def forward(self, x):
+                return x
+
+
+        class Strategy:
+            def prepare(self, *pairs):
+                made = []
+                for pair in pairs:
+                    if isinstance(pair, tuple):
+                        model, config = pair
+                        made.append(self.start(model, config))
+                    else:
+                        made.append(pair)
+                return made[0] if len(made) == 1 else made
+
+            def start(self, model, config):
+                return model, None, None
+
+
+        def rate(config):
+            policy, optimizer, schedule = Strategy().prepare((Policy(), config))
+            return schedule.get_last_lr()[0]
+        """
+    )
+    graph = graphs.graph(function(graphs, "rate"))
+    calls = [n for n in graph.calls.values() if n.kind == "call" and n.data.method == "get_last_lr"]
+    assert [graphs.targets(n) for n in calls] == [[]]

@@ -39,6 +39,9 @@ APART = "collective"
 HASTE_BYTES = 2_000_000
 """From this much source on, words are looked up by the C library: it is loaded in the time that 5 MB take."""
 
+GROWTH = ("TV101", "TV102", "TV103", "TV104")
+"""Rules of what grows with the number of steps, or costs memory while it runs: in a test that is a handful."""
+
 DEPTH = 6000
 """Nested Python calls: values are followed through long chains of calls, bounded by budgets; 1000 are too few."""
 
@@ -454,7 +457,8 @@ class _Check:
         for f in findings:
             if f.span.path.endswith(".ipynb"):
                 self.text(f.span.path)  # for its map of cells
-            if f.severity == WARNING and f.code[:3] in ("TV1", "TV2", "TV3") and is_test(f.span.path):
+            lowered = f.code[:3] in ("TV1", "TV2", "TV3") if f.severity == WARNING else f.code in GROWTH
+            if lowered and is_test(f.span.path):
                 f.severity = NOTE
             if not f.source:
                 f.source = self.line(f.span.path, f.span.line)

@@ -47,18 +47,29 @@ class Loaders:
     def __init__(self, settings: Callable[[], Settings | None]) -> None:
         self.settings = settings
         self._needs: list[tuple[str | None, int, Loader]] | None = None
-        self._workers: list[int | None] = []
+        self._workers: list[tuple[str, int]] | None = None
 
-    def workers(self) -> int | None:
-        if not self._workers:
-            settings = self.settings()
-            found = [
-                number
-                for loader in (settings.loaders() if settings is not None else ())
-                if settings is not None and (number := settings.demand.one(loader.workers()))
+    def workers(self, path: str, script: str) -> int | None:
+        """The most workers that are known of a loader: of the program `script`, as the file at `path` names it, where
+        that is in the tree, else of all."""
+        settings = self.settings()
+        if settings is None:
+            return None
+        if self._workers is None:
+            self._workers = [
+                (loader.module.path, number)
+                for loader in settings.loaders()
+                if (number := settings.demand.one(loader.workers()))
             ]
-            self._workers.append(max(found) if found else None)
-        return self._workers[0]
+        found = self._workers
+        for at in dict.fromkeys(os.path.normpath(p) for p in (os.path.join(os.path.dirname(path), script), script)):
+            module = settings.program.module(at.replace(os.sep, "/")) if found and script.endswith(".py") else None
+            if module is not None:
+                folder = module.path.rpartition("/")[0]
+                near = {m.path for m in settings.origins.options.group(module)}
+                found = [x for x in found if x[0] in near or not folder or x[0].startswith(folder + "/")]
+                break
+        return max((number for _, number in found), default=None)
 
     def demand(self, path: str) -> tuple[int, Loader | None]:
         settings = self.settings()
@@ -231,9 +242,10 @@ class Deploy:
         return found[0] if found else None
 
     # ------------------------------------------------------------------------------------------------------- code
-    def workers(self) -> int | None:
-        """The number of workers of the loader that has most of them, among those where it is known."""
-        return self.loaders.workers() if self.loaders is not None else None
+    def workers(self, path: str, script: str = "") -> int | None:
+        """The number of workers of the loader that has most of them, among those where it is known: of the program
+        `script` that the file at `path` starts, where that can be found."""
+        return self.loaders.workers(path, script) if self.loaders is not None else None
 
     def demand(self, path: str) -> tuple[int, Loader | None]:
         """Bytes of shared memory that a loader of the project of this file can take in one rank: the largest known."""

@@ -37,6 +37,7 @@ def of_engine(file: File, launch: Launch, platform: str = "") -> Container:
     c.image = launch.rest[0].text if launch.rest else ""
     c.launches = launch.inner
     visible = ""
+    answers = False
     for name, value, word in launch.given:
         text, pos = value.text.strip("\"'"), file.word(word)
         if name == "gpus":
@@ -80,13 +81,15 @@ def of_engine(file: File, launch: Launch, platform: str = "") -> Container:
                 visible = rest if key == "NVIDIA_VISIBLE_DEVICES" else visible
         elif name == "rm":
             c.removed = True
-        elif name in ("env-file",):
-            continue
+        elif name in ("p", "publish"):
+            answers = text.rpartition(":")[2].partition("/")[0] not in knowledge.deployment("tool_ports")
     if visible in ("void", "none") and not launch.value("gpus"):
         c.gpus = None
     elif visible and not c.gpus and c.gpus is not None:
         c.gpus = gpu_count(visible)
     settle(c)
+    if c.purpose == UNSAID and answers and not c.launches and launch.has("d", "detach"):
+        c.purpose = SERVES  # an image in the background, with its own command, that answers on a port
     return c
 
 

@@ -129,7 +129,7 @@ class Steps:
             number_of = ranks(c) or (c.gpus or 0)
             wanted = workers(c)
             if wanted is None and (c.purpose == TRAINS or c.trains):
-                wanted = self.deploy.workers()
+                wanted = self.deploy.workers(c.file.path)
             if number_of and wanted and c.cpus[0] < number_of * wanted:
                 step = Step(c.file, c.cpus[1], c.what, "", number_of, 1)
                 step.cpus, step.workers = c.cpus[0], wanted
@@ -144,7 +144,8 @@ class Steps:
             from .deploy_containers import program
 
             if wanted is None and program(y) == TRAINS:
-                wanted = self.deploy.workers()
+                script = next((w.text for w in y.rest if w.text.endswith(".py")), "")
+                wanted = self.deploy.workers(job.file.path, script)
             processes = 1
             if y.kind == LAUNCHER:
                 value = y.value(knowledge.deployment("launchers")[y.head])

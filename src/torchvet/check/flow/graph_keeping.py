@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 STORES = Later(
     r"\.(?:append|appendleft|extend|insert|add|update|put|push|add_)\(|[-+]=|\][ \t]*=[^=]|self\.\w+(?: = |\()"
 )
+ACCUMULATES = Later(r"\brange\(.*(?:grad|batch|step)\w*accum|\brange\(.*accum\w*(?:grad|batch|step|iter)")
+"""The head of a loop over the micro-batches of one step: an engine such as DeepSpeed's has its `step()` in the loop and
+counts by itself, so that only the setting that the loop is bounded by tells."""
 LONGEST = 44
 """Characters of a place's name in a message."""
 
@@ -288,6 +291,8 @@ class Keeping(Evaluations):
     def is_micro(self, loops: list[Loop], graph: Graph) -> bool:
         """Gradient accumulation: the optimizer steps outside the loop, so that the sum lives for one step."""
         outermost = loops[-1]
+        if ACCUMULATES.search(self.program.source_line(graph.function.module, span_of(outermost.pos)[0])):
+            return True
         if not graph.steps or any(outermost in nest_of(loop) for _, loop in graph.steps):
             return False
         inside = [n for n in graph.calls.values() if n.kind == "call" and outermost in nest_of(n.loop)]

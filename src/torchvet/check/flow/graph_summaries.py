@@ -395,7 +395,7 @@ class Summaries(Library):
             index = key[1:-1]
             if index.isdigit() and int(index) < len(base.inputs):
                 out.append((base.inputs[int(index)], sites))
-            elif key in ("[*]", "[-1]") or not index.lstrip("-").isdigit():
+            elif key in ("[*]", "[-1]") or (key[0] == "[" and not index.lstrip("-").isdigit()):
                 out += [(n, sites) for n in base.inputs]
         elif kind == "snap":
             if key in base.data:

@@ -160,7 +160,10 @@ class Classes:
             ):
                 if pattern.search(s.unit.code):
                     return True
-                if any(re.search(rf"\b{cls.name}\b", kind) for kind in s.unit.globals.values()):
+                kinds = [kind for kind in s.unit.globals.values() if re.search(rf"\b{cls.name}\b", kind)]
+                if kinds and re.search(r"\bdelete\s+\w", s.unit.code):  # a list of objects that somebody deletes
+                    kinds = [kind for kind in kinds if not re.search(rf"\b{cls.name}\s*\*", kind)]
+                if kinds:
                     return True
         return False
 

@@ -23,10 +23,12 @@ CREATING = re.compile(
 )
 NAMES = tuple(n for n, row in CREATE.items() if row[1] != "host" and "::" not in n)
 HARMLESS = re.compile(
-    r"(?:cuda|cublas|cudnn|nccl|hip|cu)[A-Z]|(?:print|byref|len|int|float|c_void_p|cast|check\w*|ok|isinstance|hex|memset)$",
+    r"(?:cuda|cublas|cudnn|nccl|hip|cu|nvrtc|hiprtc|cufft|curand|cusparse|cusolver(?:Dn|Sp)?)[A-Z]|(?:print|byref|len|int|float|c_void_p|cast|check\w*|ok|isinstance|hex|memset)$",
     re.IGNORECASE,
 )
 """Functions that use a pointer and keep nothing."""
+PARTS = re.compile(r"(?:cu|hip)(?:Module|Library)Get")
+"""Functions that give a part of a loaded module: a kernel is valid only while its module is loaded."""
 CONVERSIONS = ("int", "c_void_p", "c_uint64", "c_size_t", "cast", "UnownedMemory", "c_ulonglong", "c_longlong")
 KEPT_UNTIL = ("finalize", "register", "callback", "push", "enter_context")
 """Functions of weakref, atexit and ExitStack that call back later."""
@@ -62,8 +64,10 @@ class Calls:
                 where = cls if target.startswith("self.") else scope
                 if where is None or target == "" or released(where, target, family):
                     continue
-                if not target.startswith("self.") and handed_over(scope, target, call):
-                    continue
+                if not target.startswith("self."):
+                    parts = parts_of(scope, target) if "Load" in name else []
+                    if any(handed_over(scope, x, call) for x in (target, *parts)):
+                        continue
                 if target.startswith("self.") and self.used_outside(tree, cls, target, family):
                     continue
                 from .native import Fault
@@ -177,6 +181,20 @@ def released(where: ast.AST, target: str, family: str) -> bool:
             if parent_call:
                 return True
     return False
+
+
+def parts_of(scope: ast.AST, target: str) -> list[str]:
+    """Names of what is taken out of a loaded module, and lives as long as it."""
+    import ast
+
+    out = []
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and PARTS.match(called(node.value)):
+            t = node.targets[0]
+            name = plain(t.elts[-1] if isinstance(t, ast.Tuple) and t.elts else t)
+            if name is not None and any(_is(a, target) for a in node.value.args):
+                out.append(name)
+    return out
 
 
 def handed_over(scope: ast.AST, target: str, creation: ast.Call) -> bool:

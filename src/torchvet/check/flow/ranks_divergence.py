@@ -99,7 +99,7 @@ class Divergence:
         if self.kind == "leaves":
             return "local-stop-decision"
         if self.kind == "exit":
-            return "collective-after-rank-exit"
+            return "rank-guarded-sharded-state" if self.by_strategy else "collective-after-rank-exit"
         if self.kind == "order":
             return "collective-order"
         names = {

@@ -38,6 +38,7 @@ ASKED = Later(r"\bnot (\w+)\b(?!\s*[.(\[])|(?<![.\w])(\w+) == [\"'\d]")
 BEFORE = 500
 """Characters before a barrier in which the test around it is looked for."""
 
+MAKES_FOLDERS = ("makedirs", "mkdir")
 LISTINGS = ("listdir", "scandir", "getsize")
 """Reads that a program does before it decides what to delete."""
 
@@ -145,6 +146,8 @@ class Scan:
         self.scope = races.program.scope(function)
         self.names: dict[str, Path | None] = {}
         self.uses: list[Use] = []
+        self.there: set[Path] = set()
+        """Folders that are there for every rank: made by each, or made by some before all met."""
         self.out: list[Race] = []
 
     def run(self) -> list[Race]:
@@ -158,7 +161,7 @@ class Scan:
                     if x[0] == "call":
                         self.call(x, who, s)
             if s[0] == "with" and any(WAITS.search(callee_name(c) or "") for c, _ in s[2] if c[0] == "call"):
-                self.uses.clear()
+                self.met()
             self.bind(s)
         return self.out
 
@@ -171,19 +174,24 @@ class Scan:
                     if x[0] == "call":
                         self.call(x, "", s)
                         if self.out:
-                            self.names, self.uses, self.out = {}, [], []
+                            self.names, self.uses, self.out, self.there = {}, [], [], set()
                             return True
             if s[0] == "with" and any(WAITS.search(callee_name(c) or "") for c, _ in s[2] if c[0] == "call"):
-                self.uses.clear()
+                self.met()
             self.bind(s)
         return False
+
+    def met(self) -> None:
+        """Whatever was done before, every rank sees from here on."""
+        self.there |= {u.path for u in self.uses if u.how == "makes" and u.name in MAKES_FOLDERS}
+        self.uses.clear()
 
     # ------------------------------------------------------------------------------------------------- accesses
     def call(self, e: Expr, who: str, s: Stmt) -> None:
         access = self.access(e)
         if access is None:
             if self.may_wait(e):
-                self.uses.clear()
+                self.met()
             return
         how, written = access
         path = self.path(written)
@@ -193,7 +201,10 @@ class Scan:
             return
         use = Use(how, path, e[1], who, callee_name(e))
         self.compare(use)
-        self.uses.append(use)
+        if how == "deletes":
+            self.there = {p for p in self.there if p[: len(path)] != path}
+        if how != "makes" or path not in self.there:
+            self.uses.append(use)
 
     def access(self, e: Expr) -> tuple[str, Expr] | None:
         """What a call does to which path; None when it touches no file that is known."""
@@ -262,9 +273,33 @@ class Scan:
     def compare(self, b: Use) -> None:
         for a in reversed(self.uses):
             kind = verdict(a, b, a.side, b.side) if b.side else verdict(a, b, LEADS, ALL) or verdict(a, b, ALL, LEADS)
+            if kind and b.side and a.name in MAKES_FOLDERS and self.made_by_caller(a.path):
+                continue
             if kind and not any(r.second == b.pos for r in self.out):
                 self.out.append(Race(kind, self.function, a.pos, b.pos, a.name, b.name))
                 return
+
+    def made_by_caller(self, path: Path) -> bool:
+        """Whether the one who starts this function has made the folder of the same option before: `main` copies the
+        configuration into `args.out`, then spawns `train(rank, args)`."""
+        option = path[0][1].rpartition(".")[2] if len(path) == 1 and path[0][0] == "name" and "." in path[0][1] else ""
+        for caller, _ in self.program.callers(self.function, 0, 3) if option else ():
+            for s, guards in Guarded(self.races.machine, caller).statements():
+                for call in calls_of(s) if side(guards) == ALL else ():
+                    given = [a for a in (*call[3], *(v for _, v in call[4])) if a[0] == "attr" and a[3] == option]
+                    if given and (callee_name(call) in MAKES_FOLDERS or self.makes(call, given, caller)):
+                        return True
+        return False
+
+    def makes(self, call: Expr, given: list[Expr], caller: Function) -> bool:
+        """Whether a called function makes the folder that it is given."""
+        for f in self.program.targets(call, self.program.scope(caller)):
+            named = {n for n, a in self.program.bind(f, call).items() if a in given}
+            for made in self.program.calls(f):
+                folder = made[3][0] if made[3] and callee_name(made) in MAKES_FOLDERS else None
+                if folder is not None and folder[0] == "name" and folder[2] in named:
+                    return True
+        return False
 
     # --------------------------------------------------------------------------------------------------- paths
     def bind(self, s: Stmt) -> None:
@@ -341,6 +376,14 @@ class Scan:
         module = self.function.module
         line, column, end_line, end = self.program.span(module, pos)
         return self.program.source_line(module, line)[column - 1 : end - 1] if line == end_line else str(pos)
+
+
+def calls_of(s: Stmt) -> Iterator[Expr]:
+    """Calls in a statement itself, not in the statements that it holds."""
+    for e in expressions_of(s):
+        for x in walk_expr(e):
+            if x[0] == "call":
+                yield x
 
 
 def verdict(a: Use, b: Use, first: str, second: str) -> str:

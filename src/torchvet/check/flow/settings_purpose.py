@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..source.text import Later
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..program.model import Module
@@ -9,10 +11,15 @@ if TYPE_CHECKING:
 
 LEARNS = ("backward(", ".eval()", "optim", ".cuda(", ".to(", "training_step", "nn.Module", "init_process_group")
 """Signs of a model that is trained or asked, or of a device."""
+RUNS_THROUGH = Later(r"\bfor [^\n]* in [^\n]*[lL]oader\b")
+WRITES = ("Writer(", ".write(", ".to_parquet(", ".save_to_disk(", "np.save(")
 
 
 def prepares_data(program: Program, module: Module) -> bool:
-    """A script (it has a `__main__` part) without any sign of a model or a device: nothing waits for its workers on
-    several ranks, and nothing else runs beside them."""
+    """A script (it has a `__main__` part), or the module of a command that runs through its loader and writes, without
+    any sign of a model or a device: nothing waits for its workers on several ranks, and nothing else runs beside
+    them."""
     text = program.text(module.path) or ""
-    return "__main__" in text and not any(word in text for word in LEARNS)
+    if any(word in text for word in LEARNS):
+        return False
+    return "__main__" in text or (any(w in text for w in WRITES) and RUNS_THROUGH.search(text) is not None)

@@ -219,8 +219,17 @@ class Processes:
                 continue
             group = self.origins.options.group(f.module)
             texts = [self.program.text(m.path) or "" for m in group]
+            texts += [self.program.text(path) or "" for path in self.imported_in(f)]
             if not any(w in t for t in texts for w in knowledge.loader("device_words")):
                 yield call, f, group
+
+    def imported_in(self, f: Function) -> Iterator[str]:
+        """Files of the project that a function imports by itself: `from train import main` after the group is there."""
+        for s in self.program.statements(f):
+            for dotted in [s[2]] if s[0] == "from" else [name for name, _ in s[2]] if s[0] == "import" else ():
+                path = self.program.find(f.module.path, dotted, s[4] if s[0] == "from" else 0)
+                if path is not None:
+                    yield path
 
     def unset_devices(self) -> list[Site]:
         """`init_process_group("nccl")` in a program that puts its model on the GPU of the local rank, never makes that

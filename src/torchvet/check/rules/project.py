@@ -54,7 +54,7 @@ EMBEDDED = (
     ".cudaMalloc", ".cudaHost", ".cudaStreamCreate", ".cudaEventCreate", ".cudaGraph", ".cudaIpc", ".cudaCreate",
     ".cuMem", ".cuStreamCreate", ".cuEventCreate", ".cuModule", ".cuCtx", ".cuGraph", ".hipMalloc", ".hipHost",
     ".hipStreamCreate", ".hipEventCreate", ".cublas", ".cudnnCreate", ".cusolver", ".cusparse", ".curandCreate",
-    ".cufft", ".ncclComm",
+    ".cufft", ".ncclComm", ".nvrtcCreate", ".hiprtcCreate",
 )  # fmt: skip
 """Names with which Python holds native sources or calls the runtime itself."""
 

@@ -20,19 +20,23 @@ RULE = Rule(
 
 @RULE.divergence
 def say(d: Divergence) -> tuple[Text, Text]:
-    message = (
-        Text(
-            "only a rank that meets the exception calls {name}()",
-            "只有遇到异常的 rank 会调用 {name}()",
-            name=d.op.name,
-        )
-        if d.kind == "guarded"
-        else Text(
+    name = d.op.name
+    if d.kind != "guarded":
+        message = Text(
             "a rank that skips here leaves the others waiting in {name}()",
             "在此跳过的 rank 会让其他 rank 在 {name}() 中等待",
-            name=d.op.name,
+            name=name,
         )
-    )
+    elif d.why == "exception":
+        message = Text(
+            "only a rank that meets the exception calls {name}()", "只有遇到异常的 rank 会调用 {name}()", name=name
+        )
+    else:
+        message = Text(
+            "only ranks whose own data pass this test call {name}()",
+            "只有自己的数据通过此判断的 rank 会调用 {name}()",
+            name=name,
+        )
     return message, Text(
         "reduce the flag over all ranks first (all_reduce with MAX), then skip on every rank",
         "先对所有 rank 归约该标志（all_reduce，MAX），再让每个 rank 一起跳过",
