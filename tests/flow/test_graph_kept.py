@@ -21,6 +21,32 @@ def fit(model, loader, opt, crit):
         buf[i] = loss  # !
         i += 1
 """,
+    "records": """
+from collections import namedtuple
+from dataclasses import dataclass
+
+Step = namedtuple("Step", "loss, step")
+
+
+@dataclass
+class Result:
+    loss: object
+    size: int = 0
+
+
+def fit(model, loader, opt, crit):
+    steps, results = [], []
+    for i, (x, y) in enumerate(loader):
+        loss = crit(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        steps.append(Step(loss, i))  # !
+        steps.append(Step(loss.item(), step=i))
+        results.append(Result(loss=loss, size=len(x)))  # !
+        results.append(Result(loss.detach(), len(x)))
+    return steps, results
+""",
     "defaultdict_list": """
 from collections import defaultdict
 

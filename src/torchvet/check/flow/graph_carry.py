@@ -144,7 +144,7 @@ class Carrying(Events):
                 if kind == "elem" and node.data[0] == ".":
                     return True
                 continue
-            stack += self.sources(node)
+            stack += self.record(node) if kind == "object" else self.sources(node)
         return False
 
     def called_values(self, graph: Graph) -> set[Node]:
@@ -230,7 +230,10 @@ class Carrying(Events):
             return self.through_parameter(node, sites)
         if kind == "free":
             return self.any_of([(n, ()) for n in self.bound(node)], None)
-        if kind == "call":
+        if kind in ("call", "object"):
+            held = self.record(node)
+            if held or kind == "object":
+                return self.any_of([(n, sites) for n in held], within)
             return self.through_call(node, sites, within)
         return None
 

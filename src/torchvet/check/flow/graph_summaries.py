@@ -496,6 +496,13 @@ class Summaries(Library):
             found = call.arguments[names.index(name)]
         return found
 
+    def record(self, base: Node) -> list[Node]:
+        """What a record made by a call holds in its fields; nothing for what is no record."""
+        call = base.graph.makers.get(base) if base.kind == "object" else base.data
+        if call is None or not (call.arguments or call.keywords) or not (names := self.fields(base, call)):
+            return []
+        return [*call.arguments[: len(names)], *(n for k, n in call.keywords.items() if k in names)]
+
     def fields(self, base: Node, call: Call) -> list[str]:
         if base.kind == "object":
             if isinstance(base.data, str) or self.program.method(base.data, "__init__"):
