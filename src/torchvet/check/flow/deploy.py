@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 YAML = (".yaml", ".yml", ".tpl")
 JSON = (".json", ".jsonc")
 MAKE = ("makefile", "gnumakefile")
+FOLDERS = ("docker", "deploy", "deployment", "k8s", "kubernetes", "scripts", ".devcontainer", "batch")
+"""Folders of a project for files such as these."""
 
 
 class Read:
@@ -46,7 +48,7 @@ class Loaders:
 
     def __init__(self, settings: Callable[[], Settings | None]) -> None:
         self.settings = settings
-        self._needs: list[tuple[str | None, int, Loader]] | None = None
+        self._needs: list[tuple[str, int, Loader]] | None = None
         self._workers: list[tuple[str, int]] | None = None
 
     def workers(self, path: str, script: str) -> int | None:
@@ -78,11 +80,19 @@ class Loaders:
         root = settings.program.project_root
         if self._needs is None:
             self._needs = [
-                (root(x.loader.module.path.rpartition("/")[0]), x.need, x.loader)
+                (x.loader.module.path.rpartition("/")[0], x.need, x.loader)
                 for x in settings.demand.known(settings.loaders())
             ]
-        here = root(path.rpartition("/")[0])
-        found = [(need, loader) for r, need, loader in self._needs if r == here]
+        folder = path.rpartition("/")[0]
+        here = root(folder)
+        if here is None:  # nothing marks a project: what lies in the same folder or below it
+            above, _, last = folder.rpartition("/")
+            here = above if last in FOLDERS else folder
+            found = [
+                (n, x) for f, n, x in self._needs if root(f) is None and f"{f}/".startswith(f"{here}/" if here else "")
+            ]
+        else:
+            found = [(n, x) for f, n, x in self._needs if root(f) == here]
         return max(found, key=lambda x: x[0]) if found else (0, None)
 
 
@@ -132,9 +142,13 @@ class Deploy:
         if low.endswith((*YAML, *JSON)):
             self.from_tree(out, file)
         elif low.endswith(".tf"):
-            from .deploy_services import terraform
+            from .deploy_texts import terraform
 
-            out.jobs.append(terraform(file))
+            out.jobs += terraform(file)
+        elif low in ("justfile", ".justfile", "jenkinsfile"):
+            from . import deploy_texts
+
+            out.jobs += deploy_texts.of_justfile(file) if "just" in low else deploy_texts.of_jenkinsfile(file)
         elif name.startswith(DOCKERFILES) or low.endswith((".dockerfile", ".containerfile")):
             out.image = deploy_scripts.Image(file)
             out.jobs.append(out.image.job)

@@ -65,6 +65,11 @@ def github_job(file: File, document: Node, node: Node) -> Job:
             job.nodes = inner.nodes or job.nodes
     job.env += env
     steps = [x for x in job.launches if x.kind != "engine"]
+    for step in node.list("steps"):  # `uses: addnab/docker-run-action`: options, image and shell text beside each other
+        told = step.get("with") if step.kind == MAP and "docker-run" in step.string("uses") else None
+        if told is not None and told.kind == MAP and told.get("options") is not None:
+            ran = scripted(file, "github", told.get("run"), [], None, ()) if told.get("run") is not None else None
+            job.containers.append(by_options(file, told, "step", ran.launches if ran is not None else []))
     container = node.get("container")
     if container is not None and container.kind == MAP:
         c = by_options(file, container, "container", steps)
@@ -80,21 +85,32 @@ def github_job(file: File, document: Node, node: Node) -> Job:
 
 def by_options(file: File, node: Node, what: str, started: list[Launch]) -> Container:
     """A container whose `docker create` options stand in a string."""
-    from ..source.shell_values import script
-
     options, image = node.get("options"), node.get("image")
     key = node.key("options") or node.key("image")
     place = key.start if key is not None else node.start
-    words = [Traced.at("docker", place), Traced.at("run", place)]
-    if options is not None and options.kind == SCALAR:
-        for command in script(traced(options, file.text)).commands:
-            words += command.words
-    words.append(word(image, file) if image is not None and image.text else Traced.at("image", place))
-    launch = engine(words, "docker", None, 0)
-    assert launch is not None  # `docker run image` always is one
-    c = of_engine(file, launch, "github")
+    given = traced(options, file.text) if options is not None and options.kind == SCALAR else Traced.at("", place)
+    named = word(image, file) if image is not None and image.text else None
+    c = started_with(file, given, named, started, "github", place)
     c.pos = file.pos(place, options.end if options is not None else place)
     c.what = what
+    return c
+
+
+def started_with(
+    file: File, options: Traced, image: Traced | None, started: list[Launch], platform: str, place: int | None = None
+) -> Container:
+    """The container that `docker run OPTIONS image` starts, and what is run in it."""
+    from ..source.shell_values import script
+
+    at = options.offset(0) if place is None else place
+    words = [Traced.at("docker", at), Traced.at("run", at)]
+    for command in script(options).commands:
+        words += command.words
+    words.append(image or Traced.at("image", at))
+    launch = engine(words, "docker", None, 0)
+    assert launch is not None  # `docker run image` always is one
+    c = of_engine(file, launch, platform)
+    c.pos = file.pos(at, at + len(options.text))
     c.launches = started
     c.purpose = "unsaid"
     settle(c)

@@ -6,8 +6,6 @@ Determined 4 GiB, SkyPilot mounts memory itself.
 
 from __future__ import annotations
 
-import re
-
 from ..source.traced import Traced, joined
 from ..source.yaml_tree import LIST, MAP, SCALAR, traced
 from .deploy_compose import environment, word
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from .deploy_model import File
 
 MIB = 1 << 20
-_TERRAFORM = re.compile(r"[sS]haredMemorySize\"?\s*[=:]\s*\"?(\d{1,9})\b")
 AZURE = ("command", "sweep", "pipeline", "spark", "automl")
 TASKS = ("task", "service", "dev-environment")
 
@@ -145,21 +142,6 @@ def task(file: File, item: Node, name: str, mode: str) -> Container:
             c.env.append(Env(string(env, "name"), given.text, file.pos(env.start, env.end)))
     settle(c)
     return c
-
-
-def terraform(file: File) -> Job:
-    """Sizes of ECS and Batch in `jsonencode({...})`. HCL is not read: 4000 characters around a size that ask for a
-    GPU are taken for one definition."""
-    job = Job(file, "ecs")
-    for m in _TERRAFORM.finditer(file.text):
-        around = file.text[max(0, m.start() - 4000) : m.end() + 4000]
-        if '"GPU"' in around:
-            c = Container(file, "ecs", "container", file.pos(m.start(), m.end()))
-            c.gpus = 0
-            size = int(m[1])
-            c.shm = Shm("size", c.pos, size * MIB, m[1], bare=size < 512)
-            job.containers.append(c)
-    return job
 
 
 # ------------------------------------------------------------------------------------------------------------ others

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..source.traced import is_known
-from .deploy_launch import IMAGE, LAUNCHER, OTHER, workers_of
+from .deploy_launch import IMAGE, LAUNCHER, OTHER, PYTHON, workers_of
 from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, Container
 from .deploy_patches import Patches
 from .deploy_say import About
@@ -17,11 +17,14 @@ from .deploy_say import About
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .deploy import Deploy
+    from .settings import Loader
 
 MIB, GIB = 1 << 20, 1 << 30
 LEAST = 512 * MIB
 """DeepSpeed's environment report warns below it."""
 PODS = ("kubernetes",)
+SEVERAL = ("spawn", "init_process_group", "Trainer", "ccelerat", "istributed", "Process(", "Fabric", "launch")
+"""What starts processes for several ranks, or says that somebody does."""
 
 
 def ranks(c: Container) -> int:
@@ -89,7 +92,15 @@ class SharedMemory:
         found = About(c, pos, severity, kind, text, other, ranks(c) or max(c.gpus or 0, 2))
         if c.purpose == TRAINS or c.trains:
             found.need, found.loader = self.deploy.demand(c.file.path)
+            if found.loader is not None and self.one_process(c, found.loader):
+                found.ranks = 1
         return found
+
+    def one_process(self, c: Container, loader: Loader) -> bool:
+        """Plain Python starts the training, and nothing near the loader starts more of it."""
+        launched = [x for launch in c.launches for x in launch.all()]
+        text = self.deploy.program.text(loader.module.path) or ""
+        return bool(launched) and all(x.kind == PYTHON for x in launched) and not any(w in text for w in SEVERAL)
 
     def _unset(self, platforms: tuple[str, ...], others: bool = False) -> list[About]:
         out = []

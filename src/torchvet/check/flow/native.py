@@ -163,15 +163,18 @@ class Native:
                 self._faults.append(made)
         never: set[int] = set()
         for held in p.created:
-            if held.member or held.static or held.rule == "host" or id(held) in mismatched or held.via.startswith("~"):
+            if held.member or held.static or id(held) in mismatched or held.via.startswith("~"):
                 continue
+            if held.rule == "host" and held.family != "new[]":
+                continue  # an object may enter itself somewhere
             if held.name in p.released or held.name in p.kept:
                 continue
             if held.name.startswith("=") and self._unregistered(p):
                 continue
             if id(held) not in never:
                 never.add(id(held))
-                self._faults.append(self.fault(_rule(held), p.function, held.offset, "local", held))
+                severity = WARNING if held.rule == "host" else ERROR
+                self._faults.append(self.fault(_rule(held), p.function, held.offset, "local", held, severity=severity))
         gone = {h.name for h in p.created if id(h) in never}
         by_exit: dict[int, list[Leak]] = {}
         for leak in p.leaks:
@@ -217,12 +220,15 @@ class Native:
         return source.module, source.pos(held.offset, len(held.call)), "created"
 
     def _unregistered(self, p: Paths) -> bool:
-        """Whether pages that a function locks are unlocked somewhere else."""
-        return any(
-            "HostUnregister" in s.text
-            for s in self.sources.all
-            if s.path.rpartition("/")[0] == p.near.rpartition("/")[0]
-        )
+        """Whether pages that a function locks are unlocked somewhere else: not by what locks others itself."""
+        for s in self.sources.all:
+            if s.path.rpartition("/")[0] != p.near.rpartition("/")[0] or "HostUnregister" not in s.text:
+                continue
+            own = [f for f in s.unit.functions if "HostRegister" in f.text and f.owner == ""]
+            for m in re.finditer("HostUnregister", s.unit.code):
+                if not any(f.body[0] <= m.start() <= f.body[1] for f in own):
+                    return True
+        return False
 
     # -------------------------------------------------------------------------------------------------- questions
     def allocations(self) -> list[Fault]:

@@ -59,6 +59,8 @@ class Classes:
                 if not held.member or held.name not in cls.members or held.name in reported:
                     continue
                 if held.name not in freed:
+                    if held.name in p.released and not any(leak.held is held for leak in p.leaks):
+                        continue  # the method that makes it releases it again
                     if self.by_protocol(cls, p, held.name, methods):
                         continue
                     if self.freed_elsewhere(cls, held.name, methods, closure) or any(
@@ -319,7 +321,8 @@ class Classes:
 
 
 def _rule(held: Held) -> str:
-    return {"memory": "allocation-not-freed", "event": "event-or-stream-leaked"}.get(held.rule, "handle-not-destroyed")
+    rules = {"memory": "allocation-not-freed", "host": "allocation-not-freed", "event": "event-or-stream-leaked"}
+    return rules.get(held.rule, "handle-not-destroyed")
 
 
 def _together(a: str, b: str) -> bool:

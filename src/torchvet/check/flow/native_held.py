@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .native_words import CREATE, DESTROY, Call, Words, is_word
+from .native_words import API, CREATE, DESTROY, Call, Words, is_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +77,23 @@ def leaves(block: list[Stmt]) -> bool:
             name in ("TORCH_CHECK", "TORCH_INTERNAL_ASSERT") and any(t[0] == "false" for t in last[1][:4])
         )
     return False
+
+
+def hopeless(conditions: list[list[str]], constructs: bool) -> bool:
+    """Whether the innermost condition is about a status of the runtime: then nothing works any more. Memory that a
+    constructor does not get is another thing: its caller catches that and asks for less."""
+    for texts in conditions[-1:]:
+        made = constructs and any(is_memory(CREATE[n][0]) for t in texts if (n := t.rpartition("::")[2]) in CREATE)
+        return not made and any(API.search(t) for t in texts)
+    return False
+
+
+def handed_back(words: Words, i: int) -> bool:
+    """`return p`, `return cast(p)`: the value itself."""
+    texts = words.texts
+    following = texts[i + 1] if i + 1 < len(texts) else ""
+    before = texts[i - 1] if i else ""
+    return following not in ("[", ".", "->", "==", "!=", "?") and before not in ("*", "!", "==", "!=", ".")
 
 
 def may_own(kind: str) -> bool:

@@ -14,6 +14,7 @@ from ..source.cpp import Function, Unreadable, declarations
 from ..source.cpp_statements import Reader
 from . import native_held as questions
 from .native_calls import creation, summaries
+from .native_containers import container_of, described
 from .native_held import Held, Leak, both_memory, join, leaves, may_own, no_deleter, released_names, succeeds, tested
 from .native_words import API, CALLS, CREATE, DESTROY, USERS, Call, Frame, Words, is_word
 
@@ -65,7 +66,6 @@ class Paths:
         self._tries = 0
         self._inline: list[list[State | None]] = []
         self._ranges: dict[str, str] = {}  # of `for (auto &e : all)`: {e: all}
-        self._labels: dict[str, int] = {}
         self._steps = 0
         self._until = perf_counter() + SECONDS
         try:
@@ -226,7 +226,7 @@ class Paths:
         if kind == "return" and self._inline:
             self._inline[-1].append(after)
             return None
-        if kind == "throw" and (self._tries or any(API.search(t) for c in self._conditions[-1:] for t in c)):
+        if kind == "throw" and (self._tries or questions.hopeless(self._conditions, self.cls is not None)):
             return None
         self._leave(kind, offset, after)
         return None
@@ -524,7 +524,8 @@ class Paths:
                     continue
                 role, user, argument, address = words.use(i, elements)
                 if role == "kept":
-                    self._keep(name, state, held)
+                    if not described(words, self.locals):
+                        self._keep(name, state, held)
                 elif role == "target":
                     if held is not None and not self._made_here(words, held):
                         state.pop(name, None)
@@ -533,15 +534,27 @@ class Paths:
                 elif role == "argument" and user is not None:
                     if DESTROY.get(user.last) or "::".join(user.name.split("::")[-2:]) in DESTROY:
                         continue
+                    into = container_of(words, user, self.locals, self.function.text)
+                    if into and held is not None and not held.member and not address:
+                        self._put_into(into, held, state)
+                        continue
                     what = self._given(words, user, argument, address, held)
                     if what == "free":
                         self._release(name, held.family if held else "", words.tokens[user.at][1], user.last, state)
                     elif what == "keep":
                         self._keep(name, state, held)
-                elif returning and role == "read" and not address and self._handed_back(words, i):
+                elif returning and role == "read" and not address and questions.handed_back(words, i):
                     if held is not None:
                         self.returned[name] = held
                     self._keep(name, state, held)
+
+    def _put_into(self, container: str, held: Held, state: State) -> None:
+        """A local container holds it from here on."""
+        moved = Held(container, container, held.family, held.rule, held.offset, held.call)
+        moved.element, moved.via = True, held.via
+        self.created = [moved if h is held else h for h in self.created]
+        state.pop(held.name, None)
+        state[container] = moved
 
     def _offset_of(self, words: Words, name: str) -> int:
         """Where the statement releases a variable, -1 where it does not."""
@@ -557,13 +570,6 @@ class Paths:
         self.kept.add(name)
         if held is not None and not held.member:
             state.pop(name, None)
-
-    def _handed_back(self, words: Words, i: int) -> bool:
-        """`return p`, `return cast(p)`: the value itself."""
-        texts = words.texts
-        following = texts[i + 1] if i + 1 < len(texts) else ""
-        before = texts[i - 1] if i else ""
-        return following not in ("[", ".", "->", "==", "!=", "?") and before not in ("*", "!", "==", "!=", ".")
 
     def _given(self, words: Words, call: Call, argument: int, address: bool, held: Held | None) -> str:
         """What a call does with what it is given: "free", "keep" or "" (uses it)."""

@@ -79,7 +79,7 @@ class Calls:
                 severity = "warning" if rule == "event" and kind == "member" else "error"  # small, one for each object
                 yield Fault(RULES.get(rule, "handle-not-destroyed"), module, pos, kind, severity, words)
 
-    def target(self, call: ast.Call, statement: ast.stmt) -> str | None:
+    def target(self, call: ast.Call, statement: ast.AST) -> str | None:
         """The name that holds the resource: `byref(x)` of ctypes, else what the statement assigns; None: unknown."""
         import ast
 
@@ -127,7 +127,7 @@ def scopes(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.ClassDef | None]]:
                 todo.append((child, child if isinstance(child, ast.ClassDef) else cls))
 
 
-def creating(scope: ast.AST) -> Iterator[tuple[ast.Call, ast.stmt]]:
+def creating(scope: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
     """The creating calls of a function with their statements; nested functions have their own turn."""
     import ast
 
@@ -136,13 +136,15 @@ def creating(scope: ast.AST) -> Iterator[tuple[ast.Call, ast.stmt]]:
         node = todo.pop(0)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             continue
-        if isinstance(node, (ast.Assign, ast.Expr, ast.AnnAssign)):
-            for inner in ast.walk(node):
+        simple = isinstance(node, (ast.Assign, ast.Expr, ast.AnnAssign, ast.Assert))
+        tested = node.test if isinstance(node, (ast.If, ast.While)) else None
+        if simple or tested is not None:
+            for inner in ast.walk(node if tested is None else tested):
                 if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
                     row = CREATE.get(inner.func.attr)
                     if row is not None and row[1] != "host":
                         yield inner, node
-        else:
+        if not simple:
             todo += list(ast.iter_child_nodes(node))
 
 

@@ -323,6 +323,8 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
         if q == "torch.utils.data.DataLoader":
             held = [keywords.get("dataset", args[0] if args else UNKNOWN), keywords.get("sampler", UNKNOWN)]
             return ("loader", *held, keywords.get("batch_sampler", UNKNOWN))
+        if q == "torch.utils.data.Subset" and len(args) > 1 and args[1][0] == "local" and args[1][2] == "share":
+            return args[1]
         if last[:1].isupper():
             if q.startswith("torch.nn."):
                 return ("extinst", q, ranks_models.made_module(q, args))

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from ..program.model import Module
     from ..program.program import Program
 
-LEARNS = ("backward(", ".eval()", "optim", ".cuda(", ".to(", "training_step", "nn.Module", "init_process_group")
+LEARNS = (
+    "backward(", ".eval()", "optim", ".cuda(", ".to(", "training_step", "nn.Module", "init_process_group", "Trainer",
+    "TrainingArguments", ".fit(", "Accelerator(", "Fabric(", "deepspeed", ".train()",
+)  # fmt: skip
 """Signs of a model that is trained or asked, or of a device."""
 RUNS_THROUGH = Later(r"\bfor [^\n]* in [^\n]*[lL]oader\b")
 WRITES = ("Writer(", ".write(", ".to_parquet(", ".save_to_disk(", "np.save(")

@@ -169,9 +169,16 @@ class Storage:
         values = self.settings.handles.attributes(cls).get(name, [])
         for e, g in values:
             ends = self.settings.origins.of(e, Frame(g))
-            if g is f or not ends or not all(self.makes_tensor(o) for o in ends):
+            if g is f or not ends or not all(self.makes_tensor(o) or self.loads_tensor(o, cls, name) for o in ends):
                 return None
         return values[0] if values else None
+
+    def loads_tensor(self, o: Origin, cls: Class, name: str) -> bool:
+        """`torch.load` of a file whose content the class asks for its shape: a tensor."""
+        if o.e[0] != "call" or self.program.qualified(o.e[2], self.settings.origins.scope(o.frame)) != "torch.load":
+            return False
+        text = "\n".join(self.program.lines(cls.module.path)[cls.first_line - 1 : cls.end_line])
+        return any(f"self.{name}.{w}" in text for w in ("shape", "size(", "ndim", "dim()"))
 
     def makes_tensor(self, o: Origin) -> bool:
         if o.e[0] != "call":

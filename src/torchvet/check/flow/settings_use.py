@@ -40,7 +40,10 @@ class Use:
         """Loaders that train a DDP model and give every rank the whole dataset."""
         out: dict[tuple[str, int], Unsharded] = {}
         for trace in wrapping.traces():
-            wraps = {id(w.result): w for w in trace.of_kind("wrapped") if w.family == "ddp" and w.result}
+            wraps = {id(w.result): w for w in trace.of_kind("wrapped") if w.family in ("ddp", "fsdp1") and w.result}
+            wraps.update(
+                {id(w.model): w for w in trace.of_kind("wrapped") if w.family == "fsdp2" and not meshed(w.call)}
+            )
             for e in trace.of_kind(FORWARD):
                 wrap = wraps.get(id(e.model))
                 if wrap is None:
@@ -50,7 +53,7 @@ class Use:
                         continue
                     found = [self.settings.loader_of(o) for o in self.settings.iterated(loop[3], Frame(f))]
                     loaders = [x for x in found if x is not None]
-                    if len(loaders) < len(found) or any(x.given("sampler") for x in loaders):
+                    if len(loaders) < len(found) or any(x.given("sampler") and not self.random(x) for x in loaders):
                         continue  # the other loader may be the one for several ranks
                     if not loaders or not self.settings.samplers.trains(loop[4], f):
                         continue
@@ -70,11 +73,15 @@ class Use:
     def whole(self, loader: Loader) -> bool:
         if loader.name != knowledge.loader("loader_classes")[0] or loader.cls is not None:
             return False
-        if loader.given("sampler") or loader.given("batch_sampler"):
+        if loader.given("batch_sampler"):
             return False
-        values = loader.values("shuffle")
-        if not values or not all(v.kind == "const" and v.value is True for v in values):
-            return False
+        if loader.given("sampler"):
+            if not self.random(loader):
+                return False
+        else:
+            values = loader.values("shuffle")
+            if not values or not all(v.kind == "const" and v.value is True for v in values):
+                return False
         text = self.program.text(loader.module.path) or ""
         if any("seed" in line and "rank" in line for line in text.split("\n")):
             return False  # every rank draws its own order on purpose
@@ -95,6 +102,15 @@ class Use:
                 if any(kinds.get(b) == "iterable" for b in bases) or self.says_sharded(("name", 0, cls.name)):
                     return False
         return True
+
+    def random(self, loader: Loader) -> bool:
+        """A sampler that draws from the whole dataset, with no generator of the ranks' own."""
+        ends = loader.origins("sampler")
+        for o in ends:
+            name = self.program.qualified(o.e[2], self.settings.origins.scope(o.frame)) if o.e[0] == "call" else None
+            if name != "torch.utils.data.RandomSampler" or any(k in ("generator", None) for k, _ in o.e[4]):
+                return False
+        return bool(ends)
 
     def says_sharded(self, e: Expr) -> bool:
         words = knowledge.loader("sharding_words")
@@ -125,7 +141,7 @@ class Use:
         for loader in pinned:
             for f in workers.inside(loader):
                 for call in self.program.calls(f):
-                    if workers.puts_on_gpu(call, f):
+                    if workers.puts_on_gpu(call, f, loader):
                         out.setdefault((loader.module.path, loader.pos), Found(call, f, loader))
         return [x for _, x in sorted(out.items())]
 
@@ -141,3 +157,8 @@ class Use:
             if any("backward(" in t for t in texts) and not any(w in t for t in texts for w in words):
                 out.append(loader)
         return out
+
+
+def meshed(wrap: Expr) -> bool:
+    """`fully_shard(model, mesh=...)`: ranks along another dimension of the mesh share their data."""
+    return len(wrap[3]) > 1 or any(k in ("mesh", None) for k, _ in wrap[4])

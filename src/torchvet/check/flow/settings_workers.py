@@ -6,7 +6,7 @@ from ... import knowledge
 from ..program.model import calls_in, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_numbers import AT_MOST, CPUS
-from .settings_origins import Frame, functions_naming, functions_on, is_self
+from .settings_origins import Frame, functions_on, is_self
 from .wrapping_device import device_kind
 from .wrapping_process import tests_around
 
@@ -57,7 +57,7 @@ class Workers:
                 continue
             for f in self.inside(loader):
                 for call in self.program.calls(f):
-                    if self.puts_on_gpu(call, f):
+                    if self.puts_on_gpu(call, f, loader):
                         out.setdefault((f.module.path, call[1]), Found(call, f, loader))
                         break
         return [x for _, x in sorted(out.items()) if x.function.module.path not in self.program.loaded_on_demand]
@@ -97,7 +97,18 @@ class Workers:
                     out.append(m)
         return out
 
-    def puts_on_gpu(self, call: Expr, f: Function) -> bool:
+    def given_gpu(self, e: Expr, f: Function, loader: Loader) -> bool:
+        """Is it a parameter that `partial(collate, device=...)` of this loader fills with a GPU?"""
+        if e[0] != "name" or e[2] not in {p[0] for p in f.params}:
+            return False
+        for o in loader.origins("collate_fn"):
+            if o.e[0] == "call" and callee_name(o.e) == "partial":
+                for k, v in o.e[4]:
+                    if k == e[2] and self.known_gpu(v, o.frame):
+                        return True
+        return False
+
+    def puts_on_gpu(self, call: Expr, f: Function, loader: Loader) -> bool:
         callee = call[2]
         if callee[0] != "attr":
             return False
@@ -105,7 +116,7 @@ class Workers:
             return not self.switched(call, f)
         frame = Frame(f)
         if callee[3] == "to" and call[3]:
-            return self.known_gpu(call[3][0], frame)
+            return self.known_gpu(call[3][0], frame) or self.given_gpu(call[3][0], f, loader)
         name = self.program.qualified(callee, self.program.scope(f)) or ""
         if name.startswith("torch.") and name.count(".") == 1:
             return any(k == "device" and self.known_gpu(v, frame) for k, v in call[4])
@@ -188,12 +199,13 @@ class Workers:
             text = self.program.text(module.path) or ""
             if module.path in self.program.loaded_on_demand or "set_sharing_strategy" in text:
                 continue
-            for f in functions_naming(self.program, module, {".append("}):
+            lines = list(enumerate(self.program.lines(module.path), 1))
+            rows = [i for i, line in lines if ".append(" in line or "] = " in line]
+            for f in functions_on(self.program, module, rows):
                 for s in self.program.statements(f):
                     if s[0] == "for":
                         for found in self.held_in(s, f):
                             out.setdefault((module.path, found.pos), found)
-            lines = enumerate(self.program.lines(module.path), 1)
             rows = [i for i, line in lines if "list(" in line or ("[" in line and " for " in line)]
             for f in functions_on(self.program, module, rows):
                 for e in self.program.expressions(f):
@@ -223,15 +235,39 @@ class Workers:
         ]
         if any(s[0] == "break" for s in walk_block(loop[4])):
             return  # a few batches
-        raw = raw_names(loop) if kept else set()
-        kept = [c for c in kept if len(c[3]) == 1 and is_raw(c[3][0], raw) and self.outlives(c[2][2][2], loop, f)]
-        if not kept:
+        stored = [
+            (t, s[3])
+            for s in walk_block(loop[4])
+            for t in (s[2] if s[0] == "assign" else ())
+            if t[0] == "sub" and t[2][0] == "name" and t[3][0] != "const"
+        ]
+        raw = raw_names(loop) if kept or stored else set()
+        found = [
+            (c, c[2][2][2])
+            for c in kept
+            if len(c[3]) == 1 and is_raw(c[3][0], raw) and self.outlives(c[2][2][2], loop, f)
+        ]
+        counts = counters(loop) if stored else set()
+        found += [
+            (t, t[2][2])
+            for t, value in stored
+            if is_raw(value, raw, counts) and self.outlives(t[2][2], loop, f) and self.is_dictionary(t[2], f)
+        ]
+        if not found:
             return
         loader = self.loader_of(loop[3], f)
         if loader is None or not self.surely(loader) or self.copied(loader):
             return
-        for c in kept:
-            yield Found(c, f, loader, c[2][2][2])
+        for e, name in found:
+            yield Found(e, f, loader, name)
+
+    def is_dictionary(self, e: Expr, f: Function) -> bool:
+        """Storing into a dictionary keeps the tensor; storing into a tensor or array copies it."""
+        ends = self.settings.origins.of(e, Frame(f))
+        return bool(ends) and all(
+            o.e[0] == "dict" or (o.e[0] == "call" and callee_name(o.e) in ("dict", "defaultdict", "OrderedDict"))
+            for o in ends
+        )
 
     def outlives(self, name: str, loop: Stmt, f: Function) -> bool:
         """Is the list made before the loop and not emptied inside it?"""
@@ -452,12 +488,29 @@ def raw_names(loop: Stmt) -> set[str]:
     return raw - lost
 
 
-def is_raw(e: Expr, raw: set[str]) -> bool:
-    """The batch, an entry of it, or a view of one."""
+def is_raw(e: Expr, raw: set[str], counts: set[str] | frozenset[str] = frozenset()) -> bool:
+    """The batch, an entry of it, or a view of one. `counts`: names of numbers, as an index they give a view."""
     if e[0] == "name":
         return e[2] in raw
     if e[0] == "sub":
-        return e[3][0] == "const" and is_raw(e[2], raw)
+        number = e[3][0] == "const" or (e[3][0] == "name" and e[3][2] in counts)
+        return number and is_raw(e[2], raw, counts)
     if e[0] == "call" and e[2][0] == "attr" and not e[4]:
-        return e[2][3] in knowledge.loader("view_methods") and is_raw(e[2][2], raw)
+        return e[2][3] in knowledge.loader("view_methods") and is_raw(e[2][2], raw, counts)
     return False
+
+
+def counters(loop: Stmt) -> set[str]:
+    """Names of the numbers that loops inside a loop count: `for i in range(n)`, `for i, x in enumerate(y)`."""
+    out: set[str] = set()
+    for s in walk_block(loop[4]):
+        if s[0] != "for" or s[3][0] != "call":
+            continue
+        target = s[2]
+        if callee_name(s[3]) == "enumerate" and target[0] == "tuple" and target[2]:
+            target = target[2][0]
+        elif callee_name(s[3]) != "range":
+            continue
+        if target[0] == "name":
+            out.add(target[2])
+    return out

@@ -193,12 +193,13 @@ class Wrapping:
 
     # ------------------------------------------------------------------------------------------------ answers
     def early(self) -> list[Early]:
-        """DDP around a model that is moved to its GPU only afterwards, or never."""
+        """DDP, or FSDP that copies the first rank's weights to all, around a model that is moved to its GPU only
+        afterwards, or never."""
         found: dict[tuple[str, int], Early] = {}
         fine: set[tuple[str, int]] = set()
         for trace in self.traces():
             for w in trace.of_kind(WRAPPED):
-                if w.family != "ddp" or trace.default_device:
+                if not (w.family == "ddp" or self.synchronises(w)) or trace.default_device:
                     continue
                 verdict = self.verdict_early(trace, w)
                 if verdict is None:
@@ -224,6 +225,15 @@ class Wrapping:
         if devices and not escaped and w.model.known:
             return Early(w, None)
         return None
+
+    def synchronises(self, w: Event) -> bool:
+        """FSDP with sync_module_states=True needs a model on a GPU, or device_id (torch 2.13, fsdp/_init_utils.py)."""
+        given = {k for k, _ in w.call[4]}
+        return (
+            w.family == "fsdp1"
+            and not given & {"device_id", "param_init_fn", None}
+            and any(k == "sync_module_states" and v[0] == "const" and v[2] is True for k, v in w.call[4])
+        )
 
     def names_devices(self, w: Event) -> bool:
         """`device_ids=[local_rank]` without a way to be None."""
@@ -326,8 +336,7 @@ class Wrapping:
                 for w in trace.of_kind(WRAPPED):
                     if w.family != "ddp" or c.model is not w.result or w.order > c.order or apart(w.path, c.path):
                         continue
-                    lenient = any(k == "strict" for k, _ in c.call[4]) or len(c.call[3]) > 1
-                    if c.call[3] and not lenient and self.stripped(c.call[3][0], Frame(c.function)):
+                    if c.call[3] and self.stripped(c.call[3][0], Frame(c.function)):
                         out.append(Order(w, c))
         return unique(out)
 
@@ -404,7 +413,10 @@ def guarded(event: Event, wrap: Event) -> bool:
 
 
 def measures(test: Expr) -> bool:
-    """A test of a number or of None (`max_norm > 0`, `step % n == 0`, `clip is not None`) says nothing of the model."""
+    """A test of a number or of None (`max_norm > 0`, `step % n == 0`, `clip is not None`, `if clip`) says nothing of
+    the model."""
+    if test[0] in ("name", "attr"):
+        return any(w in str(test[-1]).lower() for w in ("clip", "norm"))
     if test[0] == "bool":
         return all(measures(x) for x in test[3])
     if test[0] == "unary":

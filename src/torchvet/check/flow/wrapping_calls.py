@@ -148,14 +148,14 @@ class KnownCalls:
         for a in (*e[3], *(v for _, v in e[4])):
             self.value(a, env, f)
         parts = [m for m in self.attribute(tuple(models), method) if isinstance(m, Model)]
-        self.forward(e, models if method == "forward" else [m for m in parts if m.inner or m.raw_of], f)
+        self.forward(e, models if method == "forward" else [m for m in parts if m.inner or m.raw_of or m.sharded], f)
         return ()
 
     def forward(self, e: Expr, models: list[Model], f: Function) -> None:
         for m in models:
             if m.raw_of is not None and not self._no_grad:
                 self.event(BYPASSED, m, e, f)
-            elif m.inner is not None:
+            elif m.inner is not None or m.sharded:
                 self.event(FORWARD, m, e, f)
 
     def placement(self, e: Expr, method: str, f: Function) -> str:
@@ -236,6 +236,7 @@ class KnownCalls:
             w = self.event(WRAPPED, m, e, f)
             w.family = family
             if family == "fsdp2":  # fully_shard works in place
+                m.sharded = True
                 out.append(m)
                 continue
             result = Model(path=self._path)

@@ -27,7 +27,18 @@ class Model:
     """One module as far as the program can tell them apart. `known`: made where we can see it, on the CPU.
     `inner` is the wrapped module, `parent` the module it is an attribute of."""
 
-    __slots__ = ("cls", "inner", "known", "members", "parent", "path", "placed_when_made", "raw_of", "unseen")
+    __slots__ = (
+        "cls",
+        "inner",
+        "known",
+        "members",
+        "parent",
+        "path",
+        "placed_when_made",
+        "raw_of",
+        "sharded",
+        "unseen",
+    )
 
     def __init__(self, known: bool = False, placed: bool = False, cls: Class | None = None, path: Path = ()) -> None:
         self.known = known
@@ -38,6 +49,7 @@ class Model:
         self.raw_of: Model | None = None
         self.path = path
         self.unseen = False
+        self.sharded = False
         self.members: dict[str, Model] = {}
 
 

@@ -233,12 +233,21 @@ class Processes:
 
     def unset_devices(self) -> list[Site]:
         """`init_process_group("nccl")` in a program that puts its model on the GPU of the local rank, never makes that
-        GPU the current one, and uses the current one, or hands the model or its data to code that may."""
+        GPU the current one, and uses the current one, or hands the model or its data to code that may; or that spawns
+        its processes and lets each of them use the current GPU."""
         out = []
         for call, f, group in self.without_own_device():
             other = self.per_gpu(group)
             if other is not None and (self.uses_current(f, group) or self.is_open(*other)):
                 out.append(Site(call, f, *other))
+            elif other is None and f"spawn({f.name}," in (self.program.text(f.module.path) or ""):
+                # all GPUs are there for each of the processes that the program starts itself
+                moved = next(
+                    (c for c in self.program.calls(f) if callee_name(c) == "cuda" and not (c[3] or c[4])), None
+                )
+                wrap = next((c for c, g, _ in self.calls_of(DDP, [f.module]) if g is f), None)
+                if moved is not None and wrap is not None and moved[1] < wrap[1]:
+                    out.append(Site(call, f, moved, f))
         return out
 
     def on_first_gpu(self) -> list[Site]:
@@ -271,7 +280,7 @@ class Processes:
 
     def per_gpu(self, group: list[Module]) -> tuple[Expr, Function] | None:
         """A DDP wrap with `device_ids` of one device."""
-        for call, f, _ in self.calls_of({"torch.nn.parallel.DistributedDataParallel"}, group):
+        for call, f, _ in self.calls_of(DDP, group):
             for k, v in call[4]:
                 if k == "device_ids" and any(o.e[0] == "list" and o.e[2] for o in self.origins.of(v, Frame(f))):
                     return call, f
@@ -318,6 +327,7 @@ class Processes:
         return False
 
 
+DDP = {"torch.nn.parallel.DistributedDataParallel"}
 INIT = {"torch.distributed.init_process_group"}
 LOAD = {"torch.load"}
 OTHER_LOADS = ("torch import ", "import torch as ", "serialization")

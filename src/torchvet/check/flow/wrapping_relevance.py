@@ -87,6 +87,8 @@ class Relevance:
                 "DDP",
                 "shard",
                 "SyncB",
+                ".module",
+                "load_state_dict(",
             )
         return self._words
 

@@ -336,8 +336,15 @@ class Trace(KnownCalls):
                 return known
         arguments = [self.value(a, env, f) for a in e[3]]
         keywords = {k: self.value(v, env, f) for k, v in e[4]}
+        if method in ("append", "extend", "add", "update"):  # parameters sorted into lists for an optimizer's groups
+            given = [m for v in arguments for m in parameters_in(v)]
+            for holder in receiver if given else ():
+                if isinstance(holder, Several):
+                    holder.items.append((Parameters(tuple(given)),))
         called = self.attribute(receiver, method) if method else env.get(callee[2], ()) if callee[0] == "name" else ()
-        followed = [m for m in called if isinstance(m, Model) and (m.inner is not None or m.raw_of is not None)]
+        followed = [
+            m for m in called if isinstance(m, Model) and (m.inner is not None or m.raw_of is not None or m.sharded)
+        ]
         if followed:
             self.forward(e, followed, f)
             return ()
@@ -411,7 +418,7 @@ class Trace(KnownCalls):
             self.escape(arguments, keywords, e, f)
             return ()
         holds = isinstance(me, Instance) and any(
-            m.inner is not None for v in me.attributes.values() for m in models_in(v)
+            m.inner is not None or m.sharded for v in me.attributes.values() for m in models_in(v)
         )
         if not holds and not self.relevance.on_path(target):
             given = (*arguments, *keywords.values(), (me,))

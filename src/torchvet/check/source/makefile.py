@@ -118,6 +118,10 @@ class Makefile:
                 out.append(part.cut(sign, len(text)))
                 break
             name = text[sign + 2 : end]
+            if name.startswith("call ") and depth < DEEP and self.steps <= MOST_STEPS:
+                out.append(self.called(part.cut(sign + 7, end), depth))
+                at = end + 1
+                continue
             value = self.variables.get(name.strip())
             if value is None or depth >= DEEP or self.steps > MOST_STEPS:
                 function = name.partition(" ")[0]
@@ -128,6 +132,24 @@ class Makefile:
                 size += len(inner.text)
             at = end + 1
         return joined(out) if out else part
+
+    def called(self, inner: Traced, depth: int) -> Traced:
+        """`$(call NAME,one,two)`: the variable with `$(1)`, `$(2)` put in."""
+        ends = [i for i, c in enumerate(inner.text) if c == ","]
+        name = inner.text[: ends[0] if ends else len(inner.text)].strip()
+        value = self.variables.get(name)
+        if value is None or any(c in inner.text for c in "()"):
+            return unknown(name, inner.offset(0))
+        own = {str(i + 1): inner.cut(a + 1, b) for i, (a, b) in enumerate(zip(ends, [*ends[1:], len(inner.text)]))}
+        before = {key: self.variables.get(key) for key in own}
+        self.variables.update({key: self.expanded(given, depth + 1) for key, given in own.items()})
+        made = self.expanded(value, depth + 1)
+        for key, old in before.items():
+            if old is None:
+                del self.variables[key]
+            else:
+                self.variables[key] = old
+        return Traced(made.text.replace("\\\n", " \n").replace("\n", " "), made.starts, made.places)
 
 
 def closing(text: str, at: int) -> int:

@@ -51,7 +51,7 @@ def admit(data: bytes, kind: str, path: str = "") -> bool:
     if not any(word in data for word in words):
         return False
     if path.endswith(".tf"):
-        return b"haredMemorySize" in data
+        return b"haredMemorySize" in data or b'"GPU"' in data or (b"<<" in data and b"docker" in data)
     return not path.endswith((".yaml", ".yml")) or has_form(data)
 
 

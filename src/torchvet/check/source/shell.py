@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from .traced import Traced
+from .traced import Traced, joined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Lexer:
         self.out: list[Raw] = []
         self.open: list[str] = []
         self.functions: list[tuple[int, str]] = []
-        self.pending: list[tuple[Raw, str, bool]] = []
+        self.pending: list[tuple[Raw, str, bool, bool]] = []
         self.conditional = False
         self.word_start = 0
 
@@ -307,7 +307,7 @@ class Lexer:
         here = _HERE.match(text, self.at)
         if here and text[self.at : self.at + 3] != "<<<":
             end = next(x for x in (here[2], here[3], here[4]) if x is not None)
-            self.pending.append((current, end, bool(here[1])))
+            self.pending.append((current, end, bool(here[1]), here[4] is not None and "\\" not in here[0]))
             self.at = here.end()
             return
         if text[self.at : self.at + 2] in ("<(", ">("):
@@ -329,14 +329,15 @@ class Lexer:
 
     def bodies(self) -> None:
         """The here-documents that begin on the line after their commands."""
-        for raw, end, tabs in self.pending:
+        for raw, end, tabs, expands in self.pending:
             start = self.at
             while self.at < len(self.text):
                 line_end = self.text.find("\n", self.at)
                 line_end = len(self.text) if line_end < 0 else line_end
                 line = self.text[self.at : line_end]
                 if (line.lstrip("\t") if tabs else line).rstrip("\r") == end:
-                    raw.here = self.source.cut(start, self.at)
+                    body = self.source.cut(start, self.at)
+                    raw.here = without_doubled(body) if expands else body
                     self.at = min(line_end + 1, len(self.text))
                     break
                 self.at = min(line_end + 1, len(self.text))
@@ -519,3 +520,14 @@ def matching(text: str, at: int) -> int:
                 return i + 1
         i += 1
     return -1
+
+
+def without_doubled(body: Traced) -> Traced:
+    """A here-document whose delimiter is not quoted: of a doubled backslash one is left for the shell that reads it."""
+    if "\\\\" not in body.text:
+        return body
+    parts, at = [], 0
+    while (found := body.text.find("\\\\", at)) >= 0:
+        parts.append(body.cut(at, found + 1))
+        at = found + 2
+    return joined([*parts, body.cut(at, len(body.text))])

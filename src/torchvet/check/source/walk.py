@@ -32,12 +32,17 @@ KINDS = {
     ),
 }  # fmt: skip
 """Kind of file by the last part of its name (a name without a dot is its own last part)."""
-NAMED = {"devcontainer.json": DEPLOYMENT, ".devcontainer.json": DEPLOYMENT, ".gitlab-ci.yml": DEPLOYMENT}
+NAMED = dict.fromkeys(
+    ("devcontainer.json", ".devcontainer.json", ".gitlab-ci.yml", "justfile", "Justfile", ".justfile", "Jenkinsfile"),
+    DEPLOYMENT,
+)
 """Kind of files that only their whole name tells."""
 DOCKERFILES = ("Dockerfile", "Containerfile")
 """Beginnings of names such as Dockerfile.gpu."""
 DEFINITIONS = ("taskdef", "task-def", "task_def", "jobdef", "job-def", "job_def", "batch-job", "batch_job", "batchjob")
 """Parts of the names of JSON files that define tasks or jobs of a service; other JSON files are data."""
+DEFINING = ("batch", "ecs", "job-definitions", "job_definitions", "task-definitions", "task_definitions")
+"""Folders of which all JSON files are such."""
 
 TOO_LARGE = {PYTHON: 2 << 20, NOTEBOOK: 64 << 20, NATIVE: 2 << 20, DEPLOYMENT: 1 << 20}
 """Bytes from which on a file is taken for generated: parsing takes 300 times its size of memory. A notebook holds
@@ -242,12 +247,13 @@ class _Walker:
             base = folder if folder[-1] == os.sep else folder + os.sep
             wanted = []
             marked = environment = False
+            definition = bool if prefix[:-1].rpartition("/")[2] in DEFINING else _definition
             ignore_file = None
             repository = None
             for entry in entries:
                 name = entry.name
                 kind = kinds.get(name.rpartition(".")[2]) or named.get(name)
-                if kind is None and (name.startswith(DOCKERFILES) or (name[-5:] == ".json" and _definition(name))):
+                if kind is None and (name.startswith(DOCKERFILES) or (name[-5:] == ".json" and definition(name))):
                     kind = DEPLOYMENT
                 if kind is not None:
                     wanted.append((entry, name, kind))
