@@ -99,6 +99,7 @@ _by_kind: dict[str, frozenset[str]] = {}
 _by_last: dict[str, tuple[str, ...]] = {}
 _methods: dict[str, tuple[Row, ...]] = {}
 _graph: dict[str, frozenset[str]] = {}
+_loader: dict[str, Any] = {}
 
 
 def canonical(dotted: str) -> str:
@@ -224,9 +225,11 @@ def metric_state(dotted: str) -> str | None:
 
 def loader(table: str) -> Any:
     """A list of loaders.toml as tuple, a table as dict, a value as it is. Unknown tables raise KeyError."""
-    from ._loaders import TABLES
+    if not _loader:
+        from ._loaders import TABLES
 
-    return TABLES[table]
+        _loader.update(TABLES)
+    return _loader[table]
 
 
 def files(table: str) -> dict[str, Any]:

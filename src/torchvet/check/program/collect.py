@@ -48,7 +48,7 @@ class Lowering:
         return EXPR[n.__class__](self, n)
 
     def exprs(self, nodes: Any) -> tuple[Any, ...]:
-        return tuple([EXPR[n.__class__](self, n) for n in nodes])
+        return tuple([EXPR[n.__class__](self, n) for n in nodes]) if nodes else ()
 
     def maybe(self, n: Any) -> Any:
         return None if n is None else EXPR[n.__class__](self, n)
@@ -77,7 +77,8 @@ class Lowering:
         )
 
     def sub(self, n: Any) -> Any:
-        return ("sub", at(n), self.expr(n.value), self.expr(n.slice))
+        v, i = n.value, n.slice
+        return ("sub", at(n), EXPR[v.__class__](self, v), EXPR[i.__class__](self, i))
 
     def bin(self, n: Any) -> Any:
         return ("bin", at(n), BINARY[n.op.__class__], self.expr(n.left), self.expr(n.right))
@@ -158,7 +159,8 @@ class Lowering:
         return tuple(out)
 
     def assign(self, n: Any) -> Any:
-        return ("assign", at(n), self.exprs(n.targets), self.expr(n.value))
+        v = n.value
+        return ("assign", at(n), self.exprs(n.targets), EXPR[v.__class__](self, v))
 
     def aug(self, n: Any) -> Any:
         return ("aug", at(n), BINARY[n.op.__class__], self.expr(n.target), self.expr(n.value))
@@ -170,7 +172,7 @@ class Lowering:
         v = n.value
         if v.__class__ is _ast.Constant:  # a docstring or a bare `...`
             return ("pass", at(n))
-        return ("expr", at(n), self.expr(v))
+        return ("expr", at(n), EXPR[v.__class__](self, v))
 
     def ret(self, n: Any) -> Any:
         return ("return", at(n), self.maybe(n.value))
@@ -222,7 +224,15 @@ class Lowering:
         plain = [*a.posonlyargs, *a.args]
         defaults = [None] * (len(plain) - len(a.defaults)) + a.defaults
         for p, d in zip(plain, defaults):
-            out.append((p.arg, "pos", self.maybe(d), self.maybe(p.annotation)))
+            t = p.annotation
+            out.append(
+                (
+                    p.arg,
+                    "pos",
+                    None if d is None else EXPR[d.__class__](self, d),
+                    None if t is None else EXPR[t.__class__](self, t),
+                )
+            )
         if a.vararg:
             out.append((a.vararg.arg, "*", None, self.maybe(a.vararg.annotation)))
         for p, d in zip(a.kwonlyargs, a.kw_defaults):
@@ -262,9 +272,12 @@ NO_WORDS: frozenset[str] = frozenset()
 
 
 def at(n: Any) -> int:
-    c: int = n.col_offset
-    e: int = n.end_col_offset
+    """`model.pack` of a node's position; most nodes end on their own line."""
     line: int = n.lineno
+    e: int = n.end_col_offset
+    if n.end_lineno == line and e < 4096:
+        return (line << 12 | n.col_offset) << 32 | e
+    c: int = n.col_offset
     last: int = n.end_lineno
     return line << 44 | (c if c < 4096 else 4095) << 32 | (last - line) << 12 | (e if e < 4096 else 4095)
 

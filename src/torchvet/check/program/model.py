@@ -194,14 +194,16 @@ class Module:
     """A parsed module. `names` maps each module-level name to what binds it last: ("def", Function),
     ("class", Class), ("import", dotted), ("from", dotted module, name, level) or ("value", statement)."""
 
-    __slots__ = ("_classes", "_functions", "block", "classes", "functions", "names", "path", "program", "stars",
-                 "words")  # fmt: skip
+    __slots__ = ("_all", "_classes", "_functions", "block", "classes", "functions", "names", "path", "program", "stars",
+                 "walrus", "words")  # fmt: skip
 
     def __init__(self, path: str, block: Block, words: frozenset[str]) -> None:
         self.path = path
         self.block = block
         self.words = words
         self.program: Program | None = None
+        self.walrus: bool | None = None  # whether `:=` stands in it, once somebody asked
+        self._all: list[Function] | None = None
         self._functions: dict[int, Function] = {}
         self._classes: dict[int, Class] = {}
         self.functions: dict[str, Function] = {}
@@ -265,16 +267,19 @@ class Module:
             c = self._classes[pos] = Class(self, pos, row, owner, parent)
         return c
 
-    def all_functions(self) -> Iterator[Function]:
+    def all_functions(self) -> list[Function]:
         """Every function that is bound at module or class level (nested ones are met in the bodies)."""
-        stack: list[tuple[Block, Class | None]] = [(self.block, None)]
-        while stack:
-            block, owner = stack.pop()
-            for kind, pos, row in definitions(block):
-                if kind == "def":
-                    yield self.function_at(pos, row, owner, None)
-                else:
-                    stack.append((row[6], self.class_at(pos, row, owner, None)))
+        if self._all is None:
+            self._all = []
+            stack: list[tuple[Block, Class | None]] = [(self.block, None)]
+            while stack:
+                block, owner = stack.pop()
+                for kind, pos, row in definitions(block):
+                    if kind == "def":
+                        self._all.append(self.function_at(pos, row, owner, None))
+                    else:
+                        stack.append((row[6], self.class_at(pos, row, owner, None)))
+        return self._all
 
     def __repr__(self) -> str:
         return f"<module {self.path}>"
@@ -383,25 +388,33 @@ def walk_expr(e: Expr) -> list[Expr]:
 
 def collect_expr(e: Expr, out: list[Expr]) -> None:
     """`walk_expr` into a list."""
-    add = out.append
-    stack = [e]
-    pop = stack.pop
-    push = stack.append
-    while stack:
-        e = pop()
-        add(e)
+    out.append(e)
+    kind = e[0]
+    while kind == "attr":
+        e = e[2]
+        out.append(e)
         kind = e[0]
-        if kind == "name" or kind == "const":
-            continue
-        if kind == "attr":
-            push(e[2])
-        elif kind == "call":
-            for _, v in reversed(e[4]):
-                push(v)
-            stack.extend(e[3][::-1])
-            push(e[2])
+    if kind == "name" or kind == "const":
+        return
+    if kind == "call":
+        callee = e[2]
+        if callee[0] == "name":
+            out.append(callee)
         else:
-            stack.extend(children(e)[::-1])
+            collect_expr(callee, out)
+        for x in e[3]:
+            if x[0] == "name" or x[0] == "const":
+                out.append(x)
+            else:
+                collect_expr(x, out)
+        for _, x in e[4]:
+            if x[0] == "name" or x[0] == "const":
+                out.append(x)
+            else:
+                collect_expr(x, out)
+        return
+    for x in children(e):
+        collect_expr(x, out)
 
 
 def walk_block(block: Block) -> list[Stmt]:

@@ -31,32 +31,31 @@ NONE: tuple[Any, ...] = ()
 class Scope:
     """The names of one function (or of a module's own code): parameters, assignments, imports, definitions."""
 
-    __slots__ = ("_bindings", "_busy", "_cache", "declared", "function", "module", "program")
+    __slots__ = ("_above", "_bindings", "_busy", "_cache", "declared", "function", "is_module", "module", "program")
 
     def __init__(self, program: Program, module: Module, function: Function) -> None:
         self.program = program
         self.module = module
         self.function = function
+        self.is_module: bool = function.name == "<module>"
+        self._above: Scope | None = None
         self._bindings: dict[str, list[tuple[Any, ...]]] | None = None
         self._cache: dict[int, tuple[Expr, tuple[Entity, ...]]] = {}
         self._busy: set[Any] = set()
         self.declared: set[str] = set()
 
     @property
-    def is_module(self) -> bool:
-        return bool(self.function.name == "<module>")
-
-    @property
     def parent(self) -> Scope | None:
         """The scope in which a free name is looked up next; None for a module."""
-        f = self.function
-        if self.is_module:
-            return None
-        if f.parent is not None:
-            return self.program.scope(f.parent)
-        if f.owner is not None and f.owner.parent is not None:
-            return self.program.scope(f.owner.parent)
-        return self.program.module_scope(self.module)
+        if self._above is None and not self.is_module:
+            f = self.function
+            if f.parent is not None:
+                self._above = self.program.scope(f.parent)
+            elif f.owner is not None and f.owner.parent is not None:
+                self._above = self.program.scope(f.owner.parent)
+            else:
+                self._above = self.program.module_scope(self.module)
+        return self._above
 
     def bindings(self) -> dict[str, list[tuple[Any, ...]]]:
         """{local name: [binding]}; a binding is ("value", E), ("element", E of what is iterated), ("import", dotted),
@@ -74,8 +73,11 @@ class Scope:
             for s in statements:
                 if s[0] == "global" or s[0] == "nonlocal":
                     self.declared.update(s[2])
+            walrus = self.program.has_walrus(self.module)
             for s in statements:
                 self._bind(s, out)
+                if walrus:
+                    self._bind_walrus(s, out)
             for name in self.declared:
                 out.pop(name, None)
         return self._bindings
@@ -124,7 +126,9 @@ class Scope:
         elif kind == "class" and not self.is_module:
             c = self.module.class_at(s[1], s[2], None, self.function)
             out.setdefault(c.name, []).append(("class", c))
-        if kind in ("expr", "if", "while", "assign", "return"):
+
+    def _bind_walrus(self, s: Stmt, out: dict[str, list[tuple[Any, ...]]]) -> None:
+        if s[0] in ("expr", "if", "while", "assign", "return"):
             for e in expressions_of(s):
                 for x in walk_expr(e):
                     if x[0] == "walrus":

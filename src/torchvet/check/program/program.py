@@ -281,7 +281,13 @@ class Program:
         return self._scopes[key]
 
     def module_scope(self, module: Module) -> Scope:
-        return self.scope(self.main(module))
+        return self.scope(self._mains.get(module.path) or self.main(module))
+
+    def has_walrus(self, module: Module) -> bool:
+        """Whether `:=` stands in a module: most hold none, and none of their expressions is looked into for it."""
+        if module.walrus is None:
+            module.walrus = ":=" in (self.text(module.path) or ":=")
+        return module.walrus
 
     def nested(self, function: Function, pos: int, row: Any) -> Function:
         """The function defined by a ("def", pos, row) statement inside `function`."""

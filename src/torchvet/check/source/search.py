@@ -81,21 +81,25 @@ def places(data: bytes, word: bytes) -> Iterator[int]:
 class Searchable(str):
     """A text in which `in` and `find` are quick; in everything else the `str` that it is."""
 
-    __slots__ = ("raw", "same")
+    __slots__ = ("plain", "raw")
 
     raw: bytes
-    same: bool  # characters are bytes: places are the same in both
+    plain: int  # so far into it, a character is a byte: places are the same in both
 
     def __contains__(self, word: object) -> bool:
         return _strstr[0](self.raw, word.encode("utf-8", "surrogatepass")) is not None  # type: ignore[attr-defined]
 
     def find(self, word: str, start: Any = None, end: Any = None, /) -> int:
-        if not self.same or end is not None or not word or (start is not None and not 0 <= start < len(self.raw)):
+        if end is not None or not word or (start is not None and start < 0):
             return str.find(self, word, start, end)
         find = _strstr[0]
         begin = find(self.raw, b"") or 0
-        found = find(begin + (start or 0), word.encode("utf-8", "surrogatepass"))
-        return -1 if found is None else found - begin
+        plain = self.plain
+        found = find(begin + min(start or 0, plain), word.encode("utf-8", "surrogatepass"))
+        if found is None:
+            return -1
+        at = found - begin
+        return at if (start or 0) <= at < plain else str.find(self, word, start)
 
 
 def searchable(text: str) -> str:
@@ -103,6 +107,10 @@ def searchable(text: str) -> str:
     if not _strstr or len(text) < SHORT or "\0" in text:
         return text
     made = Searchable(text)
-    made.raw = text.encode("utf-8", "surrogatepass")
-    made.same = len(made.raw) == len(text)
+    made.plain = len(text)
+    try:
+        made.raw = text.encode("ascii")
+    except UnicodeEncodeError as e:
+        made.plain = e.start
+        made.raw = text.encode("utf-8", "surrogatepass")
     return made
