@@ -275,9 +275,9 @@ def at(n: Any) -> int:
     """`model.pack` of a node's position; most nodes end on their own line."""
     line: int = n.lineno
     e: int = n.end_col_offset
-    if n.end_lineno == line and e < 4096:
-        return (line << 12 | n.col_offset) << 32 | e
     c: int = n.col_offset
+    if n.end_lineno == line and e < 4096:
+        return (line << 12 | c) << 32 | e
     last: int = n.end_lineno
     return line << 44 | (c if c < 4096 else 4095) << 32 | (last - line) << 12 | (e if e < 4096 else 4095)
 
