@@ -59,6 +59,18 @@ class Mounted:
         self.building = building
 
 
+class GivenWorkers:
+    """Loader workers that a launch line gives to each of several processes."""
+
+    __slots__ = ("head", "module", "number", "pos")
+
+    def __init__(self, file: File, pos: int, number: int, head: str) -> None:
+        self.module = file.module
+        self.pos = pos
+        self.number = number
+        self.head = head
+
+
 class Steps:
     def __init__(self, deploy: Deploy) -> None:
         self.deploy = deploy
@@ -174,6 +186,24 @@ class Steps:
                     step = Step(job.file, pos, y.head, y.head, each, 1)
                     step.cpus, step.workers = cpus * tasks, found[0]
                     out.setdefault((job.file.path, pos), step)
+        return list(out.values())
+
+    def over_limit(self, limit: int) -> list[GivenWorkers]:
+        """Launchers of a training that give each process more workers than one rank should start."""
+        out: dict[tuple[str, int], GivenWorkers] = {}
+        for job in self.deploy.jobs():
+            launches = [*job.launches, *(x for c in job.containers for x in c.launches)]
+            for y in (y for x in launches for y in x.all() if y.kind == LAUNCHER):
+                found = workers_of(y)
+                value = y.value(knowledge.deployment("launchers")[y.head], "n")
+                alone = value is None or value.text in ("0", "1")  # torchrun starts one process
+                if found is None or found[0] <= limit or alone:
+                    continue
+                from .deploy_containers import program
+
+                if program(y) == TRAINS:
+                    pos = job.file.word(found[1])
+                    out.setdefault((job.file.path, pos), GivenWorkers(job.file, pos, found[0], y.head))
         return list(out.values())
 
     # ------------------------------------------------------------------------------------------------ rights, mounts

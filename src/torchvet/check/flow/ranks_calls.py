@@ -72,7 +72,8 @@ def call(f: Frame, e: Expr) -> Value:
         return ("super", f.function.owner, f.receiver or ("inst", f.function.owner, ()))
     callee = ranks_expressions.KINDS[func[0]](f, func)
     args, keywords, whole = arguments(f, e)
-    known = callee[0] == "bound" and callee[1][0] == "extinst"  # `nn.Linear(2, 2).cuda`: with what is in it
+    # `nn.Linear(2, 2).cuda`: with what is in it; `model.state_dict` after `model = FSDP(model)`
+    known = callee[0] == "bound" and (callee[1][0] in ("extinst", "wrapped") or is_choice(callee[1]))
     if callee[0] in ("sym", "bound") and func[0] in ("name", "attr") and not known:
         carrying = any(map(carries, args)) or any(map(carries, keywords.values()))
         denoted = f.machine.denoted_callee(func, f.scope, carrying)
@@ -89,6 +90,13 @@ def call(f: Frame, e: Expr) -> Value:
     if question and nameless(result) and not varies(result):
         return ("sym", ("stable", dotted(func)))
     return result
+
+
+def is_choice(v: Value) -> bool:
+    """Whether a value is one of two that the program chose alike on every rank, one of them a wrapped model."""
+    if v[0] != "op" or v[1] != "sel" or varies(v[2]):
+        return False
+    return any(x[0] == "wrapped" or is_choice(x) for x in v[3:5])
 
 
 def perhaps_called(f: Frame, args: list[Value], e: Expr) -> None:
@@ -158,6 +166,11 @@ def dispatch(f: Frame, callee: Value, args: list[Value], keywords: dict[str, Val
             return outside(f, f"{base[1]}.{name}", base, args, keywords, e)
         if base[0] == "wrapped":
             return ranks_models.method(f, base, name, args, keywords, e)
+        if is_choice(base):
+            # only the wrapped one of two ways communicates: `FSDP(net) if sharded else net`
+            ways = [x for x in base[3:5] if x[0] == "wrapped" or is_choice(x)]
+            chosen = ways[0] if len(ways) == 1 else op("sel", base[2], *[("bound", x, name) for x in ways])
+            return dispatch(f, ("bound", chosen, name) if len(ways) == 1 else chosen, args, keywords, e)
         return unknown_method(f, base, name, args, keywords, e)
     if kind == "wrapped":
         return ranks_models.forward(f, callee, args, keywords, e)

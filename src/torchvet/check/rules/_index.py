@@ -23,7 +23,7 @@ INDEX = {
     'synchronise-every-step': ('TV121', ('backward',), ('steps.waits.found', '', ())),
     'empty-cache-every-step': ('TV122', ('empty_cache',), ('graphs.emptied', '', ())),
     'workers-from-cpu-count': ('TV201', (), ('settings.from_cpu_count', '', ())),
-    'too-many-workers': ('TV202', (), ('settings.over_limit', '', ())),
+    'too-many-workers': ('TV202', (), ('workers_over_limit', '', ())),
     'pin-memory-always': ('TV203', (), ('settings.use.pinned', '', ())),
     'workers-respawned': ('TV204', (), ('settings.life.respawned', '', ())),
     'persistent-worker-keeps': ('TV205', (), ('settings.in_workers.growing', '', ())),

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
 
     from ..config import Options
     from ..flow.deploy import Deploy
+    from ..flow.deploy_steps import GivenWorkers
     from ..flow.graphs import Graphs
     from ..flow.native import Native
     from ..flow.ranks import Ranks
-    from ..flow.settings import Settings
+    from ..flow.settings import Place, Settings
     from ..flow.settings_use import Unsharded
     from ..flow.steps import Steps
     from ..flow.wrapping import Wrapping
@@ -100,6 +101,8 @@ class Project:
             return DEPLOYMENT in self.program.others.values()
         if flow == "settings":
             return self.names(LOADING) and (question not in NEEDS or self.names(NEEDS[question]))
+        if flow == "workers_over_limit":
+            return True
         return flow != "unsharded" or (self.names(LOADING) and self.has_ranks())
 
     def has_ranks(self) -> bool:
@@ -118,6 +121,15 @@ class Project:
     def unsharded(self) -> list[Unsharded]:
         """Loaders that train a DDP model and give every rank the whole dataset."""
         return self.settings.use.unsharded(self.wrapping)
+
+    def workers_over_limit(self) -> list[Place | GivenWorkers]:
+        """Where code, or the line that launches it, gives one rank more loader workers than the user's limit."""
+        out: list[Place | GivenWorkers] = []
+        if self.may_have("settings.over_limit"):
+            out += self.settings.over_limit()
+        if self.may_have("deploy.steps"):
+            out += self.deploy.steps.over_limit(self.options.max_workers)
+        return out
 
     @property
     def graphs(self) -> Graphs:

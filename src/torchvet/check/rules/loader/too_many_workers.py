@@ -21,10 +21,30 @@ RULE = Rule(
 )
 
 
-@RULE.asking("settings.over_limit")
+@RULE.asking("workers_over_limit")
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     limit = project.options.max_workers
+    help = Text(
+        "start with 4 and measure (torchvet tune); max-workers sets the limit",
+        "从 4 开始并测量（torchvet tune）；上限由 max-workers 设置",
+    )
     for place in answers:
+        if not hasattr(place, "loaders"):
+            yield RULE.at(
+                project,
+                place.module,
+                place.pos,
+                Text(
+                    "{head} gives each rank {n} loader workers; {limit} are allowed",
+                    "{head} 给每个 rank {n} 个 DataLoader worker；允许 {limit} 个",
+                    head=place.head,
+                    n=place.number,
+                    limit=limit,
+                ),
+                severity=WARNING if place.number > 2 * limit else NOTE,  # chosen for this job, not a default
+                help=help,
+            )
+            continue
         if project.settings.only_prepare_data(place.loaders):
             continue
         others = [x for x in place.loaders if x.module is not place.module or not x.spans(place.pos)]
@@ -41,10 +61,7 @@ def check(project: Project, answers: Answers) -> Iterator[Finding]:
             said(place, limit),
             function=place.function,
             severity=WARNING if place.value.value > limit + limit // 2 else NOTE,
-            help=Text(
-                "start with 4 and measure (torchvet tune); max-workers sets the limit",
-                "从 4 开始并测量（torchvet tune）；上限由 max-workers 设置",
-            ),
+            help=help,
             notes=notes,
         )
 
