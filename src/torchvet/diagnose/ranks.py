@@ -7,7 +7,7 @@ from torchvet.findings import Text
 from .evidence.patterns import numbers
 from .evidence.places import place_of
 from .model import Rank
-from .ranks_order import by_pod, closed_in_order
+from .ranks_order import by_pod, by_task_file, closed_in_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,6 +185,7 @@ def _places(case: Case, bases: dict[str, int]) -> dict[str, int]:
             rank, count = next(iter(named.items()))
             if count * 10 >= int(fact.values.get("lines") or 0) * 9 and count > 2:
                 out[fact.source] = int(rank)
+    by_task_file(case, out)
     return out
 
 
@@ -544,7 +545,11 @@ def failed(case: Case) -> bool | None:
         return True
     if codes:
         return False
-    if any(not f.values.get("victim") and not f.values.get("ignored") for f in case.of("exception")):
-        return True
     done = [f for f in case.of("output") if f.values.get("done")]
-    return False if done and len({f.rank for f in done}) >= max(1, case.world or 1) else None
+    finished = bool(done) and len({f.rank for f in done}) >= max(1, case.world or 1)
+    for fact in case.of("exception"):
+        if fact.values.get("victim") or fact.values.get("ignored"):
+            continue
+        if not finished or not any(f.source == fact.source and f.line > fact.line for f in done):
+            return True  # else the program caught it and printed its end behind it
+    return False if finished else None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .model import Case
+
+SLURM_TASK = re.compile(r"(?:^|/)(?:slurm-)?(\d+)(?:\.batch|\.\d+)?[._-](?:task[_-]?)?(\d{1,6})\.(?:out|err|log)$")
 
 
 def closed_in_order(case: Case, pids: dict[tuple[str, int], int], world: int) -> None:
@@ -31,6 +35,23 @@ def closed_in_order(case: Case, pids: dict[tuple[str, int], int], world: int) ->
             continue
         for pid, rank in pairs:
             pids.setdefault((node, pid), rank)
+
+
+def by_task_file(case: Case, places: dict[str, int]) -> None:
+    """Files that srun writes for each task (881_3.err): ranks, when nothing else is and a rank waited for others.
+
+    The files of a job array have such names too; its members know nothing of each other.
+    """
+    if places or not case.of("lost", "watchdog", "nccl-error", "nccl-init"):
+        return
+    tasks: dict[str, tuple[str, int]] = {}
+    for source in {f.source for f in case.of("output")}:
+        found = SLURM_TASK.search(source)
+        if found is None:
+            return
+        tasks[source] = (found.group(1), int(found.group(2)))
+    if len({job for job, _ in tasks.values()}) == 1 and len({n for _, n in tasks.values()}) > 1:
+        places.update((source, number) for source, (_, number) in tasks.items())
 
 
 def by_pod(case: Case, others: set[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchvet.findings import Text
 
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Hypothesis, Link
+from ..ranks import listed
 from ._say import beside, launcher_claim, lost_peers, named, ranks_of, site_in
 
 TYPE_CHECKING = False
@@ -78,6 +79,27 @@ def ddp_stops(case: Case) -> Iterator[Hypothesis]:
 
 TOLD_BY_OTHERS = ("cuda-oom", "host-alloc", "shm", "fd", "worker", "device-error", "ddp", "config", "interface",
                    "rendezvous", "mismatch", "nccl-error", "size")  # fmt: skip
+
+
+def nccl_versions(case: Case) -> Iterator[Hypothesis]:
+    """Ranks that loaded different versions of NCCL, and one of them could not read what another one sent."""
+    by: dict[str, set[int]] = {}
+    for fact in case.of("version"):
+        if fact.values.get("nccl") and fact.rank is not None:
+            by.setdefault(str(fact.values["nccl"]), set()).add(fact.rank)
+    broken = [f for f in case.of("nccl-warn") if "Message truncated" in str(f.values.get("message"))]
+    if len(by) < 2 or not broken:
+        return
+    usual = max(by.values(), key=len)
+    ranks = sorted(r for row in by.values() if row is not usual or 2 * len(usual) <= len(case.ranks) for r in row)
+    words = ", ".join(f"{version} ({listed(rows)})" for version, rows in sorted(by.items()))
+    summary = Text("ranks load different versions of NCCL: {versions}", "各 rank 加载的 NCCL 版本不同：{versions}",
+                   versions=words)  # fmt: skip
+    out = Hypothesis("configuration", "NCCL versions differ", summary, ranks, PROBABLE)
+    said = [f for f in case.of("version") if f.values.get("nccl") and f.rank is not None]
+    out.supports = [Link(f, Text("{words}", "{words}", words=f.text[:140]), STRONG) for f in [*said[:2], *broken[:2]]]
+    out.next.append(Text("the same image on all nodes; LD_LIBRARY_PATH", "所有节点使用相同镜像；检查 LD_LIBRARY_PATH"))
+    yield out
 
 
 def went_on(case: Case, fact: Fact) -> bool:

@@ -6,7 +6,7 @@ from torchvet.findings import Text
 
 from ..memory import exact, growth_text
 from ..model import MEDIUM, Hypothesis, Link
-from ._say import named
+from ._say import named, ranks_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,18 @@ def was_caught(case: Case, fact: Fact) -> bool:
     if fact.rank is not None and (case.ranks[fact.rank].closed or any(case.of("exception", rank=fact.rank))):
         return True
     return any(f.source == fact.source and f.line > fact.line + 20 for f in case.of("output"))
+
+
+def owners(case: Case, facts: list[Fact]) -> list[int]:
+    """Ranks of errors in the mixed output of one node: local rank N has GPU N, unless several say the same."""
+    if found := ranks_of(case, facts):
+        return found
+    gpus = [f.values.get("gpu") for f in facts if f.values.get("capacity")]
+    ended = {f.rank for f in case.of("exit") if f.values.get("by") == "block" and f.rank is not None}
+    ended = {r for r in ended if not case.ranks[r].closed}
+    if len(case.inventory.nodes) > 1 or not gpus or len(set(gpus)) < len(gpus) or not set(gpus) <= ended:
+        return []
+    return sorted(g for g in gpus if isinstance(g, int))
 
 
 def held(fact: Fact) -> tuple[float, float]:

@@ -22,6 +22,11 @@ WHAT = (
         "node failure",
         Text("a node of the job failed{node}", "作业的一个节点失效{node}", node=""),
     ),
+    (
+        r"h_rt, h_cpu",
+        "limit",
+        Text("a limit of the queue was reached (h_rt, h_cpu or h_vmem)", "达到队列限制（h_rt、h_cpu 或 h_vmem）"),
+    ),
     (r"Evict|TaintManager", "eviction", Text("the pod or job was evicted", "Pod 或作业被驱逐")),
     (
         r"TERM_|HELD|CANCELLED|REVOKED|killed",

@@ -12,6 +12,7 @@ from ._configuration import (
     ddp_stops,
     driver_versions,
     empty_buffer,
+    nccl_versions,
     one_per_source,
     rank_count,
     same_everywhere,
@@ -50,6 +51,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
         yield rank_count(case, gone)
     yield from empty_buffer(case)
     yield from same_everywhere(case)
+    yield from nccl_versions(case)
 
 
 def _setup(case: Case, what: str, facts: list[Fact]) -> Hypothesis:

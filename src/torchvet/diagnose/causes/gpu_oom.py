@@ -7,8 +7,8 @@ from torchvet.findings import Text
 from ..memory import growth_text, growths, size
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
-from ._gpu_oom import advice, growth_beside, kind_of, strangers, summarised, was_caught
-from ._say import beside, launcher_claim, lost_peers, ranks_of, site_in
+from ._gpu_oom import advice, growth_beside, kind_of, owners, strangers, summarised, was_caught
+from ._say import beside, launcher_claim, lost_peers, site_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
 
 def _hypothesis(case: Case, sub: str, facts: list[Fact], growth: Growth | None) -> Hypothesis:
     first = next((f for f in facts if f.values.get("capacity")), facts[0])
-    ranks = ranks_of(case, facts)
+    ranks = owners(case, facts)
     if sub == "leak" and growth and set(ranks) & set(growth.ranks):
         ranks = growth.ranks  # every rank that grows alike is at fault; the first one only met the limit
     raised = beside(case, facts)

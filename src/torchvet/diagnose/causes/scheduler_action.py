@@ -25,12 +25,15 @@ CAUSE = Cause(
 @CAUSE.check
 def check(case: Case) -> Iterator[Hypothesis]:
     rows: dict[str, list[Fact]] = {}
+    last = {f.values.get("job"): f for f in case.of("scheduler") if f.values.get("job")}
     for fact in case.of("scheduler"):
+        if "COMPLETED" in str(last.get(fact.values.get("job"), fact).values.get("state")):
+            continue  # a job that was put back and ended well afterwards
         words = f"{fact.values.get('state', '')} {fact.values.get('reason', '')}"
         if memory_limit(fact) or re.search(r"FAILED|COMPLETED|RUNNING", words):
             continue
-        sub = next((s for pattern, s, _ in WHAT[:4] if re.search(pattern, words, re.I)), None)
-        if sub is None and re.search(WHAT[4][0], words, re.I):
+        sub = next((s for pattern, s, _ in WHAT[:-1] if re.search(pattern, words, re.I)), None)
+        if sub is None and re.search(WHAT[-1][0], words, re.I):
             sub = "cancelled"
         if sub:
             rows.setdefault(sub, []).append(fact)

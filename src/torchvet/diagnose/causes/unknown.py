@@ -30,11 +30,13 @@ def check(case: Case) -> Iterator[Hypothesis]:
     if ranks:
         yield _killed(case, ranks)
         return
-    pods = [f for f in case.of("exit") if f.values.get("by") == "kubernetes" and f.values.get("code") == 137]
+    pods = [
+        f for f in case.of("exit") if f.values.get("by") in ("kubernetes", "docker") and f.values.get("code") == 137
+    ]
     if pods and not case.of("oom-kill", "cgroup", "scheduler"):
         yield _pods(pods)
         return
-    ended = [f for f in case.of("terminated") if f.values.get("by") == "launcher"]
+    ended = [f for f in case.of("terminated") if f.values.get("by") in ("launcher", "trainer")]
     if ended and not any(r.code not in (None, 0) and not r.closed for r in case.ranks.values()):
         out = Hypothesis(
             "unknown",

@@ -7,6 +7,7 @@ import json
 import re
 
 from ..model import MEDIUM, Fact
+from .kernel import KERNEL_BY_LITERAL, kernel_fact
 from .lines import words
 from .patterns import size_of
 from .reader import Reader
@@ -22,6 +23,7 @@ MOST = 32 << 20
 _REASONS = ("OOMKilled", "Evicted", "Preempting", "Preempted", "NodeNotReady", "NodeLost", "DeadlineExceeded", "TaintManagerEviction",
             "NodeShutdown", "Terminated", "FailedScheduling", "Killing", "ContainerStatusUnknown", "Shutdown", "SpotInterruption",
             "PreemptScheduled", "TerminateScheduled", "PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI",
+            "OOMKilling",
             "TerminationByKubelet")  # fmt: skip
 ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_NPROC_PER_NODE")
 _EVENT = re.compile(r"^\s*(?:[\w<>]+\s+)?(Normal|Warning)\s+(\w+)\s+(.*)$")
@@ -81,18 +83,18 @@ def _described(item: Item, lines: list[str]) -> Iterator[Fact]:
         value = value.strip()
         order += 1
         if not line.startswith(" "):
-            if (event := _EVENT.match(line)) and event.group(2) in _REASONS:
-                yield from _reason(item, number, line, event.group(2), pod, order)
+            if (event := _EVENT.match(line)) and _known(event.group(2)):
+                yield from reason_fact(item, number, line, event.group(2), pod, order)
                 continue
             if key in ("Name", "name") and colon and value:
                 pod = value
             elif key == "Node" and colon:
                 node = value.split("/")[0]
-            elif key == "Reason" and value in _REASONS:
-                yield from _reason(item, number, line, value, pod, order)
+            elif key == "Reason" and _known(value):
+                yield from reason_fact(item, number, line, value, pod, order)
             elif key == "Message" and value:
                 said = "NodeShutdown" if "node shutdown" in value else next((r for r in _REASONS if r in value), "")
-                yield from _reason(item, number, line, said, pod, order)
+                yield from reason_fact(item, number, line, said, pod, order)
             section = key
             continue
         if colon and not value and line.startswith("  ") and line[2:3] != " ":
@@ -138,8 +140,8 @@ def _described(item: Item, lines: list[str]) -> Iterator[Fact]:
                 {"shm_size": size, "pod": pod, "by": "emptyDir"},
             )
             shm = {}
-        elif (event := _EVENT.match(line)) and event.group(2) in _REASONS:
-            yield from _reason(item, number, line, event.group(2), pod, order)
+        elif (event := _EVENT.match(line)) and _known(event.group(2)):
+            yield from reason_fact(item, number, line, event.group(2), pod, order)
 
 
 def _container(
@@ -163,8 +165,19 @@ def _container(
                    {"by": "kubernetes", "constraint": "CONSTRAINT_MEMCG", "pod": pod, "container": container, "code": code})  # fmt: skip
 
 
-def _reason(item: Item, number: int, line: str, reason: str, pod: str, order: int) -> Iterator[Fact]:
-    if not reason or reason in ("OOMKilled", "Killing", "FailedScheduling", "Terminated"):
+def _known(reason: str) -> bool:
+    return reason in _REASONS or reason.startswith("EvictedDueTo")
+
+
+def reason_fact(item: Item, number: int, line: str, reason: str, pod: str, order: int) -> Iterator[Fact]:
+    """What an event or a state says; of words that tell nothing of an end, nothing. Kueue: EvictedDueToPreempted."""
+    if reason == "OOMKilling":  # the node's problem detector hands the kernel's line on
+        raw = line.encode()
+        for pattern in KERNEL_BY_LITERAL[b"ut of memory: Kill"]:
+            if values := kernel_fact(pattern, raw):
+                yield Fact("oom-kill", item.name, number, None, words(raw), None, order, values)
+        return
+    if not _known(reason) or reason in ("OOMKilled", "Killing", "FailedScheduling", "Terminated"):
         return
     yield Fact("scheduler", item.name, number, None, words(line.encode()), None, order,
                {"by": "kubernetes", "state": reason, "reason": reason, "pod": pod}, MEDIUM if reason == "ContainerStatusUnknown" else "strong")  # fmt: skip
@@ -173,8 +186,8 @@ def _reason(item: Item, number: int, line: str, reason: str, pod: str, order: in
 def _pod(item: Item, pod: dict[str, Any]) -> Iterator[Fact]:
     if pod.get("kind") == "Event" or "involvedObject" in pod:
         reason = str(pod.get("reason", ""))
-        if reason in _REASONS:
-            yield from _reason(
+        if _known(reason):
+            yield from reason_fact(
                 item,
                 0,
                 f"{reason}: {pod.get('message', '')}",
@@ -186,8 +199,8 @@ def _pod(item: Item, pod: dict[str, Any]) -> Iterator[Fact]:
     meta, status, spec = (x if isinstance(x := pod.get(k), dict) else {} for k in ("metadata", "status", "spec"))
     name = str(meta.get("name", ""))
     node = str(spec.get("nodeName", ""))
-    if str(status.get("reason", "")) in _REASONS:
-        yield from _reason(
+    if _known(str(status.get("reason", ""))):
+        yield from reason_fact(
             item, 0, f"{status.get('reason')}: {status.get('message', '')}", str(status["reason"]), name, 1
         )
     env = {

@@ -54,7 +54,8 @@ class Literals:
     """
 
     def __init__(self, literals: Iterable[bytes], size: int = 4) -> None:
-        left = set(literals)
+        self.place = {literal: i for i, literal in enumerate(dict.fromkeys(literals))}
+        left = set(self.place)
         self.groups: list[tuple[bytes, list[bytes]]] = []
         pieces: dict[bytes, set[bytes]] = {}
         for literal in left:
@@ -70,7 +71,9 @@ class Literals:
             left -= covered
 
     def inside(self, text: bytes) -> tuple[bytes, ...]:
-        return tuple(x for piece, group in self.groups if piece in text for x in group if x in text)
+        """Those that the text holds, in the order in which they were given: the first pattern of a kind wins."""
+        found = [x for piece, group in self.groups if piece in text for x in group if x in text]
+        return tuple(sorted(found, key=self.place.__getitem__))
 
 
 def sampled(item: Item) -> bool:

@@ -21,7 +21,7 @@ from .prefixes import Speaker, has_tasks, speaker_of
 from .reader import Reader
 from .series import NAN_HINTS, Series, Steps, memory_of, nan_of
 from .times import clock_of, time_of
-from .tracebacks import Traceback, starts, thread_of
+from .tracebacks import Traceback, is_box, starts, thread_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ _LEFT_OUT = re.compile(
     rb"|\b(?:batch|step|sample|micro[- ]?batch|iteration)\b[^\n]{0,20}\bskipped\b"
 )
 # behind a progress bar or a logger's mark: the bar left no line end
-_LATE = re.compile(rb"(?:\[rank(\d{1,6})\]:?\s?)?Traceback \(most recent call last\):\s*$")
+_LATE = re.compile(
+    rb"(?:\[rank(\d{1,6})\]:?\s?)?(?:Traceback \(most recent call last\):\s*$|\xe2\x95\xad(?:\xe2\x94\x80)+ Traceback \(most)"
+)
 # MosaicML's launcher prints the streams of each process one after the other
 _SECTION = re.compile(rb"-{5,}(Begin|End) global rank (\d{1,6}) STD(?:OUT|ERR)-{5,}")
 _SPAWNED = re.compile(rb"-- Process (\d{1,6}) terminated with the following error:")
@@ -193,7 +195,7 @@ class LogReading:
             self.close(voice)
         if starts(line):
             thread, quiet = voice.thread or ("", False)
-            voice.traceback, voice.thread = Traceback(number, thread, quiet), None
+            voice.traceback, voice.thread = Traceback(number, thread, quiet, is_box(line)), None
             return
         if voice.fatal is not None and self.fatal_line(line, voice):
             return
@@ -343,15 +345,22 @@ class LogReading:
 
     def close(self, voice: Voice) -> None:
         """A traceback is over: its fact, and its place for the facts of its lines."""
-        traceback, voice.traceback = voice.traceback, None
+        traceback = voice.traceback
+        if traceback is not None and traceback.boxed and traceback.chain:  # rich breaks long messages into lines
+            whole = " ".join(f"{traceback.chain[-1][0]}: {traceback.chain[-1][1]}".split()).encode()
+            if b" out of memory" in whole and b"\n" in traceback.chain[-1][1].encode():
+                self.match(traceback.line, whole, voice, (b" out of memory",))
+        voice.traceback = None
         inside, voice.inside = voice.inside, []
         if traceback is None:
             return
         values = traceback.values()
         if values is None:
             return
-        if values["type"] in ("ChildFailedError", "SignalException"):
-            return  # the agent's own end; its block says more
+        if values["type"] in ("ChildFailedError", "SignalException") or (
+            values["type"] == "CalledProcessError" and values["victim"]
+        ):
+            return  # the launcher's own end; its block or its message says more
         if voice.spawned is not None:
             values["local"], voice.spawned = voice.spawned, None
         line = f"{values['type']}: {values['message']}".encode()

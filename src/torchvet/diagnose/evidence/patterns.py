@@ -118,7 +118,9 @@ PATTERNS: tuple[Pattern, ...] = (
     P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP|NPU|MLU|MUSA) out of memory\. Tried to allocate (?P<request>" + _GB + rb") \([GN]PU (?P<gpu>\d+); (?P<capacity>" + _GB + rb") total capacity; (?P<allocated>" + _GB
       + rb") already allocated;(?: " + _GB + rb" current active;)? (?P<free>" + _GB + rb") free; (?:(?P<held>" + _GB + rb") reserved in total by PyTorch|(?P<reserved>" + _GB + rb") cached)"),
     P("cuda-oom", b" out of memory", rb"\b(?:CUDA|HIP|XPU|NPU|MLU|MUSA|MPS backend) out of memory(?: \([^)]*\))?(?:\. Tried to allocate (?P<request>" + _GB + rb"))?", MEDIUM),
-    P("cuda-oom", b"UDA error: out of memory", rb"CUDA error: out of memory", MEDIUM, what="driver"),
+    P("cuda-oom", b"rror: out of memory", rb"(?:CUDA|HIP)(?: driver)? error: out of memory", MEDIUM, what="driver"),
+    P("cuda-oom", b"xceed allowed memory", rb"Allocation on device (?P<gpu>\d+) would exceed allowed memory", MEDIUM, what="async"),
+    P("cuda-oom", b"_ALLOC_FAILED", rb"\b(?:CUDNN_STATUS|CUFFT|CUSOLVER_STATUS|CUSPARSE_STATUS)_ALLOC_FAILED", MEDIUM, what="library"),
     P("cuda-oom", b"Cuda failure", rb"Cuda failure (?:\d+ )?'out of memory'", MEDIUM, what="nccl"),
     P("cuda-oom", b"CUBLAS_STATUS_ALLOC_FAILED", rb"CUBLAS_STATUS_ALLOC_FAILED", MEDIUM, what="cublas"),
     # host memory
@@ -236,7 +238,9 @@ PATTERNS: tuple[Pattern, ...] = (
     P("exit", b"hild process with PID", rb"\[rank: (?P<rank>\d{1,6})\] Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)", by="lightning"),
     P("exit", b"noticed that process rank", rb"noticed that process rank (?P<rank>\d{1,6}) with PID (?P<pid>\d+) on node (?P<node>[\w.\-]+) exited on\s+signal (?P<signal_number>\d+)", by="mpi"),
     P("exit", b"non-zero exit status", rb"--local[-_]rank=(?P<local>\d{1,4})\b.*returned non-zero exit status (?P<code>\d+)", by="launcher"),
+    P("exit", b"non-zero exit status", rb"Command '\[?'?[^' ]*python[\d.]*'?[, ].*returned non-zero exit status (?P<code>\d+)", by="parent"),
     P("exit", b" died with <Signals", rb"--local[-_]rank=(?P<local>\d{1,4})\b.*died with <Signals\.(?P<signal>SIG\w+)", by="launcher"),
+    P("exit", b" died with <Signals", rb"Command '\[?'?[^' ]*python[\d.]*'?[, ].*died with <Signals\.(?P<signal>SIG\w+)", by="parent"),
     P("launched", b"world_rank=", rb"\(node_id=\w+, ip=(?P<node>[\w.:]+), pid=(?P<pid>\d+)\) world_rank=(?P<rank>\d{1,6})\b", by="ray"),
     P("launched", b"process group for: env", rb"Setting up process group for: env:// \[rank=(?P<rank>\d{1,6}), world_size=(?P<world>\d{1,6})\]", by="ray"),
     P("launched", b"nproc", rb"\b(?:torchrun|torch\.distributed\.(?:run|launch))\b.*--nproc[-_]per[-_]node[= ](?P<nproc>\d{1,4})\b", by="command"),
@@ -259,6 +263,9 @@ PATTERNS: tuple[Pattern, ...] = (
     P("scheduler", b"xceeded wallclock limit", rb"job exceeded wallclock limit", by="moab", state="TIMEOUT", reason="time limit"),
     P("scheduler", b"its walltime limit", rb"Job exceeded its walltime limit", by="pbs", state="TIMEOUT", reason="time limit"),
     P("scheduler", b"nterrupt", rb"(?i)\bspot (?:instance )?(?:interruption|termination)(?: notice| event)?(?: was)? (?:received|issued|detected)|spot ITN received|instance (?:will be|is being) (?:interrupted|reclaimed|preempted)", by="cloud", state="PREEMPTED", reason="spot interruption"),
+    P("scheduler", b"luster is preempted", rb"\bThe cluster is preempted\b", by="skypilot", state="PREEMPTED", reason="preemption"),
+    P("scheduler", b"qmaster enforced", rb"failed\s+\d+\s*: (?P<detail>qmaster enforced h_rt, h_cpu,? or h_vmem limit)", by="sge", state="KILLED", reason="h_rt, h_cpu or h_vmem limit"),
+    P("terminated", b"eceived SIGTERM", rb"^(?:\[rank: \d+\] )?Received SIGTERM: (?P<signal>15)", by="trainer"),
     # environment faults that name themselves; 172.17.0.0/16 is docker's own bridge, the same on every node
     P("config", b"onnect to 172.17.", rb"Connect to (?P<address>172\.17\.\d+\.\d+)<\d+> failed", what="bridge-address"),
     P("config", b"Driver/library version mismatch", rb"Driver/library version mismatch", what="driver-library"),

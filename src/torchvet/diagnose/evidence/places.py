@@ -11,6 +11,7 @@ _TREE = re.compile(r"(?:^|/)(?:([^/]+)/)?([^/]+)/attempt_(\d+)/(\d+)/[^/]+$")
 # older agents: <log-dir>/<run id>_<random>/attempt_<n>/<local rank>/ without a run folder
 _TREE_BARE = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/[^/]+$")
 _RANK = re.compile(r"(?i)(?:^|[/_.\-])(?:global[_-]?)?rank[_\-.=]?0*(\d{1,6})(?![\dA-Za-z])")
+_PROCESS = re.compile(r"(?:^|/)std_log_process_0*(\d{1,6})\.txt$")  # Azure ML
 _LOCAL = re.compile(r"(?i)local[_-]?rank[_\-.=]?0*(\d{1,4})")
 _ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|gz))+$")
 _NODE_FILE = re.compile(
@@ -20,7 +21,6 @@ _NODE_FILE = re.compile(
 _NODE_FOLDER = re.compile(
     r"(?i)(?:^|/)((?:node|host|worker|gpu|dgx|hgx|compute|cn|ip|nid|pod)[\w.\-]*\d[\w.\-]*|(?:node|host)[_-]\w[\w.\-]*)/"
 )
-_SLURM = re.compile(r"(?:^|/)(?:slurm-)?(\d+)(?:\.batch|\.\d+)?[._-](?:task[_-]?)?(\d+)\.(?:out|err|log)$")
 _PLAIN_FOLDERS = {
     "logs",
     "log",
@@ -68,7 +68,7 @@ def place_of(name: str) -> Place:
     if found := _LOCAL.search(name):
         out.local = int(found.group(1))
         name = name[: found.start()] + name[found.end() :]
-    if found := _RANK.search(name):
+    if found := _RANK.search(name) or _PROCESS.search(name):
         out.rank = int(found.group(1))
     if found := _NODE_FILE.match(_ENDINGS.sub("", base)):
         tail = found.group(1)

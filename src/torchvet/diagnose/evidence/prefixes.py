@@ -36,6 +36,13 @@ _HOST = re.compile(
 _STAMP = re.compile(
     rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ?(?:stdout [FP] |stderr [FP] )?)"
 )
+# syslog and journald: Nov 13 10:34:57 node-3 python[1063]: ; docker compose: trainer-1  | ; torchx: job/0 [default2]:
+_JOURNAL = re.compile(rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.\-]+) ([\w.\-/@]+)\[(\d{1,9})\]: ?")
+_SYSTEM = re.compile(
+    rb"(?i)systemd|kernel|sshd|cron|sudo|dbus|docker|container|kubelet|nvidia|earlyoom|audit|su$|rsyslog"
+)
+_COMPOSE = re.compile(rb"([A-Za-z0-9][\w.\-]*[_\-]\d{1,5}) {2,}\| ?")
+_TORCHX = re.compile(rb"[A-Za-z][\w.\-]*/\d{1,5} (?=\[[a-z]+\d+\]:)")
 _MOST = 4
 
 
@@ -90,7 +97,13 @@ def speaker_of(line: bytes, tasks: bool = False) -> tuple[Speaker | None, bytes,
                 speaker.task = int(found.group(1))
             else:
                 break
-        elif found := _STERN.match(line) or _HOST.match(line):
+        elif line[3:4] == b" " and (found := _JOURNAL.match(line)):
+            if _SYSTEM.match(found.group(2)) or speaker is not None:
+                break
+            speaker = Speaker(node=found.group(1).decode(), pid=int(found.group(3)))
+        elif found := _TORCHX.match(line):
+            pass
+        elif found := _STERN.match(line) or _HOST.match(line) or _COMPOSE.match(line):
             speaker = speaker or Speaker()
             speaker.node = found.group(1).decode()
         else:

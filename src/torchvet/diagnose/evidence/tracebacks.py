@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from .frames import Frame
 
 _START = re.compile(rb"^(?:[\s|+]*(?:\+ Exception Group )?)?(Original )?Traceback \(most recent call last\):\s*$")
+# rich draws a box around the frames: "│ /w/train.py:88 in main │", outermost first; the exception stands under it
+_BOX = re.compile(rb"^\s*(?:\xe2\x95\xad(?:\xe2\x94\x80)+|\+-+) ?Traceback \(most recent call last\)")
+_BOX_SIDE = (b"\xe2\x94\x82", b"|")
+_BOX_END = (b"\xe2\x95\xb0", b"+-")
+_BOX_FRAME = re.compile(rb"^\s*(?:\xe2\x94\x82|\|) ((?:[A-Za-z]:)?[^\s:|]+\.py|<[\w ]+>):(\d{1,9}) in (\S+)")
 _RAISED = re.compile(rb"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$")
 _CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
 _THREAD = re.compile(rb"^(?:Exception in thread (.+?)(?: \(most recent call last\))?:|Exception ignored in:? ?(.*))$")
@@ -32,25 +37,30 @@ VICTIM = re.compile(
     r"|op\.preamble\.length <= op\.nbytes|[Tt]imed out after \d+ ?(?:ms|milliseconds|seconds) waiting for (?:send|recv)"
     r"|The actor died|Worker exited|ProcessGroup.*shut ?down|Detected at least one rank that exhausted inputs"
 )
+_CHILD = re.compile(r"Command '\[?'?[^' ]*python[\d.]*'?[, ]")
 _VICTIM_TYPES = {
     "SignalException", "KeyboardInterrupt", "ChildFailedError", "BrokenPipeError", "ConnectionResetError", "ConnectionAbortedError",
     "EOFError", "ActorDiedError", "RayActorError", "RayTaskError", "ProcessRaisedException", "ProcessExitedException",
-    "NCCLRemoteError", "CalledProcessError",
+    "NCCLRemoteError",
 }  # fmt: skip
 
 
 def is_victim(kind: str, message: str) -> bool:
     """Whether an exception tells of another process: a lost or late peer, the launcher's signal."""
-    return kind.rpartition(".")[2] in _VICTIM_TYPES or VICTIM.search(message) is not None
+    name = kind.rpartition(".")[2]
+    if name == "CalledProcessError":  # a launcher tells of its child; a failed compiler is an error of its own
+        return _CHILD.match(message) is not None
+    return name in _VICTIM_TYPES or VICTIM.search(message) is not None
 
 
 class Traceback:
     """One traceback while its lines arrive. `feed` says whether a line belongs to it."""
 
-    __slots__ = ("chain", "frames", "line", "lines", "outer", "quiet", "state", "thread", "worker")
+    __slots__ = ("boxed", "chain", "frames", "line", "lines", "outer", "quiet", "state", "thread", "worker")
 
-    def __init__(self, line: int, thread: str = "", quiet: bool = False) -> None:
+    def __init__(self, line: int, thread: str = "", quiet: bool = False, boxed: bool = False) -> None:
         self.line = line
+        self.boxed = boxed  # drawn by rich
         self.thread = thread
         self.quiet = quiet  # "Exception ignored in": printed and forgotten by Python
         self.frames: list[Frame] = []
@@ -62,6 +72,8 @@ class Traceback:
 
     def feed(self, line: bytes) -> bool:
         self.lines += 1
+        if self.state == "frames" and self.boxed:
+            return self._box(line)
         if self.state == "frames":
             frame = frame_of(line)
             if frame:
@@ -76,7 +88,8 @@ class Traceback:
                 return False
             self._raised(found)
             return True
-        if _START.match(line):
+        if starts(line):
+            self.boxed = is_box(line)
             if self.state == "message" and line.lstrip().startswith(b"Original"):
                 self.outer = self.frames + self.outer
                 self.frames, self.state = [], "frames"
@@ -108,6 +121,24 @@ class Traceback:
         kind, message, frames = self.chain[-1]
         if len(message) < 1500:
             self.chain[-1] = (kind, f"{message}\n{words(line, 600)}", frames)
+        return True
+
+    def _box(self, line: bytes) -> bool:
+        """A line of a box, or the exception under it."""
+        stripped = line.lstrip()
+        if stripped.startswith(_BOX_END):
+            self.lines = 0
+            return True
+        if stripped.startswith(_BOX_SIDE):
+            found = _BOX_FRAME.match(line)
+            if found and len(self.frames) < _MOST_FRAMES:
+                self.frames.insert(0, [words(found.group(1), 1000), int(found.group(2)), words(found.group(3), 200)])
+            self.lines = 0
+            return True
+        found = _RAISED.match(line)
+        if not found or self.lines > 2:
+            return False
+        self._raised(found)
         return True
 
     def _raised(self, found: re.Match[bytes]) -> None:
@@ -148,7 +179,11 @@ class Traceback:
 
 
 def starts(line: bytes) -> bool:
-    return b"Traceback (most recent call last)" in line and _START.match(line) is not None
+    return b"Traceback (most recent call last)" in line and (_START.match(line) is not None or is_box(line))
+
+
+def is_box(line: bytes) -> bool:
+    return _BOX.match(line) is not None
 
 
 def thread_of(line: bytes) -> tuple[str, bool] | None:
