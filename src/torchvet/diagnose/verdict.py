@@ -112,7 +112,11 @@ def judged(found: list[Hypothesis], case: Case) -> tuple[list[Hypothesis], list[
         # a job that ended well has no cause of failure; what is only a guess is not worth a line either
         return [], side + [h for h in causes if h.confidence == CONFIRMED and h.cause in _ROOTS]
     if well is None:
-        causes = [h for h in causes if any(link.weight == STRONG for link in h.supports)]
+        stood = case.waits.stood
+        causes = [
+            h for h in causes
+            if any(link.weight == STRONG or (stood and link.weight == MEDIUM and h.ranks) for link in h.supports)
+        ]  # fmt: skip
     causes.sort(key=lambda h: -h.score)
     kept = _unexplained(causes)
     verdicts = _standing(kept, case)

@@ -6,6 +6,7 @@
 `stuck`     ranks on which a call is unfinished that their peers have finished: the device, not the host
 `splits`    members of a group that made different calls under one number
 `joined`    calls that every member made and nobody finished
+`orders`    ranks that share two groups and take them in different order
 `places`    where each rank stands by its stack
 """
 
@@ -16,8 +17,9 @@ from dataclasses import dataclass
 from .ranks import failed
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
 from .waits_groups import chosen_dumps, group_states
+from .waits_order import Conflict, conflicts
 from .waits_pairs import Pair, pairs_of
-from .waits_stacks import OUTSIDE, Place, more_votes, places, stack_split, stack_wait, unseen_split
+from .waits_stacks import OUTSIDE, Place, more_votes, odd_waiters, places, stack_split, stack_wait, unseen_split
 from .waits_texts import told
 from .waits_votes import Split, fingerprints, left_out, splits_of
 
@@ -27,18 +29,22 @@ if TYPE_CHECKING:
 
 
 YOUNG_S = 2.0
+OLD_S = 30.0  # calls that are unfinished for so long are not at work
 
 
-def _of_a_running_job(case: Case) -> bool:
-    """Whether the dumps were written while calls were being made: then what is unfinished is at work, not stuck.
-
-    By the time of the files, which copies may change: to later times, never to the moment of the last call.
-    """
-    ages = [
+def _ages(case: Case) -> list[float]:
+    """Seconds between the last call and the writing of each dump, by the time of the files. Copies may change that:
+    to later times, never to the moment of the last call."""
+    return [
         fact.values["written"] - fact.values["latest"] / 1e9
         for fact in chosen_dumps(case).values()
         if fact.values.get("written") and fact.values.get("latest")
     ]
+
+
+def _of_a_running_job(case: Case) -> bool:
+    """Whether the dumps were written while calls were being made: then what is unfinished is at work, not stuck."""
+    ages = _ages(case)
     return bool(ages) and sum(-1.0 <= age < YOUNG_S for age in ages) * 2 > len(ages)
 
 
@@ -60,7 +66,7 @@ class Waits:
         self.waits: list[Wait] = [w for g in self.groups for w in waits_of(g)]
         self.told: list[Wait] = told(case, self.groups)
         self.stuck: list[Stuck] = [s for g in self.groups for s in stuck_of(g)]
-        self.pairs: list[Pair] = pairs_of(case)
+        self.pairs: list[Pair] = pairs_of(case, self.groups)
         self.running = failed(case) is None and _of_a_running_job(case)
         if self.running:
             self.waits, self.stuck, self.pairs = [], [], []
@@ -82,6 +88,13 @@ class Waits:
             known = self._by_stacks_of_unseen()
         self.all: list[Wait] = known
         self.roots, self.cycles = roots_and_cycles(known)
+        if self.roots and not self.splits and (odd := odd_waiters(self.places, self.all, self.roots)) is not None:
+            self.splits = [odd]
+        self.orders: list[Conflict] = []
+        if not self.running and not self.splits and not self.stuck:
+            self.orders = conflicts(case, self.groups, chosen_dumps(case))
+        for order in self.orders:  # two ranks within each other's way say more than a ring of waits through others
+            self.cycles = [c for c in self.cycles if not set(c) & {*order.first, *order.second}]
 
     def _by_stacks_of_unseen(self) -> list[Wait]:
         """All dumps show one call; the stack of a rank without a dump may show that it is in another, or in none."""
@@ -117,8 +130,18 @@ class Waits:
         return sorted({r for w in self.all for r in w.waiters})
 
     def busy(self, rank: int) -> bool:
-        """Whether the rank itself has an unfinished collective: then it waits too, for somebody who left no trace."""
+        """Whether the rank itself is in an unfinished call: then it waits too, for somebody who left no trace."""
+        if any(p.rank == rank for p in self.pairs):
+            return True
         return any((p := g.ranks.get(rank)) is not None and p.open is not None for g in self.groups)
+
+    @property
+    def stood(self) -> bool:
+        """Whether anything says that the job stood still: ranks that waited too long, or old unfinished calls."""
+        if self.case.of("watchdog", "lost", "dump-signal", "absent", "heartbeat"):
+            return True
+        ages = _ages(self.case)
+        return not self.running and bool(ages) and sum(age > OLD_S for age in ages) * 2 > len(ages)
 
     def stuck_ranks(self) -> list[int]:
         return sorted({s.rank for s in self.stuck})

@@ -7,7 +7,7 @@ import sys
 from array import array
 from dataclasses import dataclass, field
 
-from .calls import SIZES, canonical
+from .calls import SIZES, SYNCHRONISING, canonical
 from .members import members as ranks_of
 
 TYPE_CHECKING = False
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .model import Case, Fact
+
+GLOO_ATTEMPTS = 16  # calls that a rank may have behind the one that timed out
 
 Row = tuple[str, str, str, tuple[tuple[str, int, str], ...]]
 """op, sizes, dtypes, frames."""
@@ -81,6 +83,7 @@ class GroupState:
     members: tuple[int, ...]
     ranks: dict[int, Progress] = field(default_factory=dict)
     p2p: bool = False
+    alone: bool = False  # known by lines of a watchdog only, and some member has none
 
     @property
     def label(self) -> str:
@@ -173,6 +176,7 @@ def group_states(case: Case) -> list[GroupState]:
                 progress.calls[v["seq"]] = fact
     for state in states.values():
         _settle(state, case)
+        _without_stale(state)
     _from_logs(case, states)
     return sorted(states.values(), key=lambda s: (s.label != "world", s.name))
 
@@ -213,14 +217,35 @@ def _settle(state: GroupState, case: Case) -> None:
                 progress.enqueued = progress.completed = None
 
 
+def _without_stale(state: GroupState) -> None:
+    """Leave out dumps that are older than the standstill: peers have finished calls that need every member, and those
+    ranks had not made them by then. gloo counts a call that timed out as finished: there only many such calls tell."""
+    margin = 0 if state.backend != "gloo" else GLOO_ATTEMPTS
+    needed = 0
+    for progress in state.ranks.values():
+        if progress.completed and progress.completed > needed + margin:
+            last = next((n for n in range(progress.completed, max(progress.completed - 8, 0), -1)
+                         if (row := progress.row(n)) is not None and row[0] in SYNCHRONISING), 0)  # fmt: skip
+            needed = max(needed, last - margin)
+    for rank in [r for r, p in state.ranks.items() if p.enqueued is not None and p.enqueued < needed]:
+        del state.ranks[rank]
+
+
 def _from_logs(case: Case, states: dict[tuple[str, str], GroupState]) -> None:
     """Watchdog lines, for ranks without a dump: what they called and did not finish, and their own counters."""
+    told = _groups_of_lines(case)
+    numbered: dict[int, dict[int, int]] = {}
     for fact in _lines(case):
         v = fact.values
         rank = fact.rank
         if rank is None:
             continue
         name, description = str(v.get("group") or ""), str(v.get("description") or "")
+        if not name and not description and fact.kind == "watchdog":
+            if (rank, v.get("seq")) in told:
+                name, description = told[rank, v.get("seq")]
+            elif any(r == rank for r, _ in told):
+                continue  # a line of a group that is not known
         state = _named(states, name, description)
         if state is None:
             state = states[name, "log"] = GroupState(name, description, ())
@@ -229,6 +254,8 @@ def _from_logs(case: Case, states: dict[tuple[str, str], GroupState]) -> None:
             continue
         if progress is None:
             progress = state.ranks[rank] = Progress(rank, fact, backend="nccl", by="log")
+        if isinstance(v.get("group_rank"), int):
+            numbered.setdefault(id(state), {})[rank] = v["group_rank"]
         seq = v.get("seq")
         if fact.kind == "watchdog" and isinstance(seq, int):
             progress.calls.setdefault(seq, fact)
@@ -244,7 +271,26 @@ def _from_logs(case: Case, states: dict[tuple[str, str], GroupState]) -> None:
         if not state.members and (state.label == "world"):
             state.members = tuple(range(max(case.world or 0, max(state.ranks, default=-1) + 1)))
         elif not state.members:
-            state.members = tuple(sorted(state.ranks))
+            own = numbered.get(id(state), {})
+            everyone = case.world or 0
+            if all(r == n for r, n in own.items()) and 2 * len(own) > everyone > 2:
+                state.members = tuple(range(everyone))  # most ranks have their own number in it: the group of all
+            else:
+                state.members = tuple(sorted(state.ranks))
+            state.alone = len(state.members) == 1 or max(own.values(), default=0) >= len(state.members)
+
+
+def _groups_of_lines(case: Case) -> dict[tuple[int, object], tuple[str, str]]:
+    """(rank, number of a call) -> group. From torch 2.3 on the first line of a watchdog names no group, the next do."""
+    out: dict[tuple[int, object], tuple[str, str]] = {}
+    for fact in case.of("watchdog", "progress"):
+        v = fact.values
+        if v.get("by") == "recorder" or fact.rank is None or not (v.get("group") or v.get("description")):
+            continue
+        seq = v.get("seq", v.get("work"))
+        if isinstance(seq, int):
+            out.setdefault((fact.rank, seq), (str(v.get("group") or ""), str(v.get("description") or "")))
+    return out
 
 
 def _lines(case: Case) -> Iterator[Fact]:
@@ -264,5 +310,6 @@ def _named(states: dict[tuple[str, str], GroupState], name: str, description: st
     if not name and not description:
         found = [s for s in states.values() if s.label == "world"]
     else:
-        found = [s for s in states.values() if description and s.description == description]
+        # each tensor-parallel group of a job has the same description, and a name of its own
+        found = [s for s in states.values() if description and s.description == description and not (name and s.name)]
     return found[0] if len(found) == 1 else None

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from .model import Case, Fact
 
-COLLECTIVE, SEND, RECEIVE, PAIRS, JOINING, LEAVING, BACKWARD, LOADER, PROGRAM, UNKNOWN = (
+COLLECTIVE, SEND, RECEIVE, PAIRS, JOINING, LEAVING, BACKWARD, LOADER, PROGRAM, UNKNOWN, HANDLE = (
     "collective", "send", "receive", "pairs", "joining", "leaving", "backward", "loader", "program", "unknown",
+    "handle",
 )  # fmt: skip
+"""HANDLE: in wait() of an asynchronous call, of which a stack shows the line of the program only."""
 
 OUTSIDE = (PROGRAM, LOADER, SEND, RECEIVE, PAIRS, LEAVING)
 
@@ -68,7 +70,21 @@ def places(case: Case) -> dict[int, Place]:
         for fact in case.of("exception"):
             frames = fact.values.get("frames") or []
             if fact.rank is not None and frames and "Timed out waiting" in str(fact.values.get("message")):
-                out.setdefault(fact.rank, place(fact.rank, frames, fact))
+                at = out.setdefault(fact.rank, place(fact.rank, frames, fact))
+                at.what = HANDLE if at.what == PROGRAM else at.what
+    # torch raises a time-out where the rank waited: a line of the program itself is the wait() of a handle
+    for fact in case.of("lost"):
+        at = out.get(fact.rank) if fact.rank is not None else None
+        frames = fact.values.get("frames") or []
+        if (
+            at is not None
+            and at.what == PROGRAM
+            and frames
+            and fact.values.get("how") in ("timeout", "closed", "reset")
+        ):
+            raised = place(at.rank, frames, fact)
+            if raised.what == PROGRAM and raised.site == at.site:
+                at.what = HANDLE
     return out
 
 
@@ -112,6 +128,18 @@ def stack_wait(found: dict[int, Place]) -> Wait | None:
         "", None, op, waiters, outside, [found[r].fact for r in waiters[:4]], "stack",
         [found[r].fact for r in outside[:4]], tuple((str(p), int(n), str(f)) for p, n, f in first.frames),
     )  # fmt: skip
+
+
+def odd_waiters(found: dict[int, Place], waits: list[Wait], roots: list[int]) -> Split | None:
+    """Ranks in a call that most ranks do not make: those do not work elsewhere, they wait in calls of their own."""
+    waiters = sorted({r for w in waits for r in w.waiters} - set(roots))
+    if not waiters or len(waiters) >= len(roots) or any(r not in found or found[r].what != HANDLE for r in roots):
+        return None
+    wait = waits[0]
+    frames = tuple((str(p), int(n), str(f)) for p, n, f in found[roots[0]].frames)
+    sides = [Side((wait.op or "collective", "", "", wait.frames), waiters, wait.facts[0] if wait.facts else None),
+             Side(("wait() of an asynchronous call", "", "", frames), list(roots), found[roots[0]].fact)]  # fmt: skip
+    return decided(Split(wait.group, None, OPERATION, sides, "stack"))
 
 
 def stack_split(found: dict[int, Place]) -> Split | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .calls import COLLECTIVE_FUNCTIONS, canonical
 from .sites import user_frames
 from .waits_graph import Wait
@@ -16,7 +18,9 @@ def told(case: Case, groups: list[GroupState]) -> list[Wait]:
     out = _absent(case)
     if not out:
         out = _behind(case)
-    return out + _silent(case, groups) + _unnumbered(case) + ([] if out or groups else _timed_out(case))
+    out += _communicator(case)
+    more = _silent(case, groups) + _unnumbered(case)
+    return out + more + ([] if out or groups else _timed_out(case)) + ([] if out or more else _apart(case, groups))
 
 
 def _absent(case: Case) -> list[Wait]:
@@ -56,6 +60,51 @@ def _behind(case: Case) -> list[Wait]:
     if not absent or not waiters:
         return []
     return [Wait("", top, "", waiters, absent, [at[r][1] for r in waiters[:4]], "text", [at[r][1] for r in absent[:4]])]
+
+
+_ASKED = re.compile(r"\[(\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(\d+)\]")
+
+
+def _communicator(case: Case) -> list[Wait]:
+    """The first call of a group waits for rank 0's id in the store: ranks that waited too long for it."""
+    found: dict[int, Wait] = {}
+    for fact in case.of("exception"):
+        message = str(fact.values.get("message") or "")
+        asked = _ASKED.search(message)
+        if asked is None or fact.rank is None or "timeout" not in message.lower() or int(asked[1]) != fact.rank:
+            continue  # numbers are those of the group: only in the group of all they are the rank's own
+        source = int(asked[2])
+        if source in case.ranks and source != fact.rank:
+            wait = found.setdefault(
+                source, Wait("", None, "the start of the NCCL communicator", [], [source], by="log")
+            )
+            wait.waiters.append(fact.rank)
+            wait.facts.append(fact)
+    return [w for w in found.values() if w.absent[0] not in {r for k in found.values() for r in k.waiters}]
+
+
+def _apart(case: Case, groups: list[GroupState]) -> list[Wait]:
+    """Every rank says that it waited too long: some in the group of all, the others each in a smaller group whose other
+    members say nothing of that group. Those are in the group of all, and so each side waits for the other."""
+    world = next((g for g in groups if g.label == "world"), None)
+    small = [g for g in groups if g is not world]
+    if world is None or not small or any(p.by != "log" for g in groups for p in g.ranks.values()):
+        return []
+    inside = {r for g in small for r in g.ranks}
+    waiting = {r: min(p.calls) for r, p in world.ranks.items() if p.calls}
+    if not waiting or inside & set(waiting) or {*inside, *waiting} != set(case.ranks) or len(set(waiting.values())) > 1:
+        return []
+    if not all(g.alone for g in small):
+        return []
+    seq = next(iter(waiting.values()))
+    rows = [(world, seq, sorted(waiting), sorted(inside))]
+    rows += [(g, min(p.calls), [r], sorted(waiting)) for g in small for r, p in g.ranks.items() if p.calls]
+    out = []
+    for group, number, waiters, absent in rows:
+        call = group.ranks[waiters[0]].calls[number]
+        op = canonical(str(call.values.get("op", "")))
+        out.append(Wait(group.label, number, op, waiters, absent, [call], "log"))
+    return out
 
 
 def _unnumbered(case: Case) -> list[Wait]:
@@ -120,6 +169,9 @@ def _silent(case: Case, groups: list[GroupState]) -> list[Wait]:
                 calls.setdefault(min(progress.calls), []).append(rank)
         if not calls:
             continue
+        for rank, progress in group.ranks.items():  # dumps of others show the same call
+            if progress.by != "log" and progress.open in calls and progress.open in progress.calls:
+                calls[progress.open].append(rank)
         seq, waiters = max(calls.items(), key=lambda kv: len(kv[1]))
         silent = [r for r in group.members if r not in group.ranks and (r not in case.ranks or case.ranks[r].has)]
         seen = [r for r in silent if r in case.ranks]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 
 from .calls import MERGED, canonical
 
@@ -58,6 +60,7 @@ def splits_of(state: GroupState) -> Split | None:
     numbers: dict[tuple[str, str, str], int] = {}
     tables: dict[int, list[int]] = {}
     counts: dict[int, dict[int, int]] = {}
+    _same_units(known)
     for progress in known.values():
         for seq, signature in _signatures(progress, numbers, tables):
             row = counts.setdefault(seq, {})
@@ -72,6 +75,27 @@ def splits_of(state: GroupState) -> Split | None:
             continue
         return _split(state, known, seq, what)
     return None
+
+
+def _same_units(known: dict[int, Progress]) -> None:
+    """A watchdog tells the number of elements, a recorder the shapes: where both speak, both tell elements."""
+    if len({p.by for p in known.values()}) < 2:
+        return
+    made: dict[int, list[Row]] = {}
+    for progress in known.values():
+        if progress.by == "recorder":
+            rows = progress.rows
+            if id(rows) not in made:
+                made[id(rows)] = [(op, _elements(sizes), "", frames) for op, sizes, _, frames in rows]
+            progress.rows = made[id(rows)]
+
+
+def _elements(sizes: str) -> str:
+    """ "[[4, 1024]]" is "4,096 elements"; of "[[8]] to [[32]]" the first."""
+    count = 0
+    for shape in re.findall(r"\[([\d, ]*)\]", sizes.partition(" to ")[0]):
+        count += prod(int(n) for n in shape.split(",") if n.strip()) if shape.strip() else 1
+    return f"{count:,} elements" if count else ""
 
 
 def _signatures(

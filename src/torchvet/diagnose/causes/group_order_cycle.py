@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..model import Cause, Hypothesis
+from ..model import STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import call, claim_of_launcher, stack_links, sure, waiting, who
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..model import Case
     from ..waits_graph import Wait
+    from ..waits_order import Conflict
 
 CAUSE = Cause(
     kind="group-order-cycle",
@@ -28,12 +29,49 @@ CAUSE = Cause(
 def check(case: Case) -> Iterator[Hypothesis]:
     if failed(case) is False:
         return
+    for order in case.waits.orders:
+        if not (order.left_out and order.odd):
+            yield _by_order(case, order)
     for ranks in case.waits.cycles:
         members = set(ranks)
         inside = [w for w in case.waits.all if members & set(w.waiters) and members & set(w.absent)]
         if len({w.group for w in inside}) < 2:
             continue
         yield _hypothesis(case, ranks, inside)
+
+
+def _by_order(case: Case, order: Conflict) -> Hypothesis:
+    """Two calls of two groups that some ranks make in one order and others in the other."""
+    waits = case.waits
+    here = call(order.op, order.number, order.group)
+    there = call(order.other_op, order.other_number, order.other)
+    links = [
+        Link(
+            fact,
+            Text("recorder: rank {r} stands in {call}", "记录器：rank {r} 停在 {call}", r=fact.rank, call=what),
+            STRONG,
+        )
+        for fact, what in zip(order.facts, (here, there), strict=False)
+    ]
+    links += stack_links(waits, order.ranks)
+    if order.odd:
+        said = Text(
+            "{who} came to {there} before {here}, all others the other way round: each side waits for the other",
+            "{who} 先到 {there} 后到 {here}，其他 rank 顺序相反：双方互相等待",
+            who=who(order.odd), there=there, here=here,
+        )  # fmt: skip
+    else:
+        said = Text(
+            "circular wait through the order of groups: {a} in {here}, {b} in {there}; each waits for the other",
+            "组的调用顺序造成循环等待：{a} 在 {here}，{b} 在 {there}；互相等待",
+            a=who(order.first), here=here, b=who(order.second), there=there,
+        )  # fmt: skip
+    out = Hypothesis("group-order-cycle", "", said, order.ranks, sure(links), order.site, links)
+    out.contradicts = claim_of_launcher(waits, order.ranks)
+    out.rule = "collective-order"
+    everyone = {*order.ranks, *order.first, *order.second}
+    out.explains = [(kind, r) for kind in ("rank-absent", "host-stall") for r in everyone]
+    return out
 
 
 def _hypothesis(case: Case, ranks: list[int], inside: list[Wait]) -> Hypothesis:

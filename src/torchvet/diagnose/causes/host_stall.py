@@ -9,7 +9,7 @@ from ..calls import doing_of
 from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import and_waiters, claim_of_launcher, last_words, stack_links, sure, waiting, who
-from ..waits_stacks import COLLECTIVE, LOADER, PAIRS, RECEIVE, SEND
+from ..waits_stacks import COLLECTIVE, HANDLE, LOADER, PAIRS, RECEIVE, SEND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
         at = waits.places.get(rank)
         if rank in stuck or absence(waits, rank).how != ALIVE or (waits.busy(rank) and rank not in held):
             continue
-        if at is not None and at.what in (SEND, RECEIVE, PAIRS):
+        if at is not None and at.what in (SEND, RECEIVE, PAIRS, HANDLE):
             continue  # it waits for a partner: p2p-partner-missing
         found.setdefault(_doing(case, rank, held.get(rank)), []).append(rank)
     for sub, ranks in found.items():

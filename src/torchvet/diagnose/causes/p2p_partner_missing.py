@@ -8,6 +8,7 @@ from ..absence import ALIVE, absence
 from ..model import MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import and_waiters, claim_of_launcher, plural, stack_links, sure, waiting, who
+from ..waits_pairs import blamed
 from ..waits_stacks import PAIRS, RECEIVE, SEND
 
 TYPE_CHECKING = False
@@ -41,7 +42,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
             continue
         yield _by_stacks(case, op, ranks)
         return
-    if not waits.roots and not waits.cycles and waits.pairs:
+    standing = {p.rank for p in waits.pairs}
+    if waits.pairs and not waits.cycles and not waits.orders and set(waits.roots) <= standing:
         yield _by_dumps(case)
 
 
@@ -70,24 +72,37 @@ def _by_stacks(case: Case, op: str, ranks: list[int]) -> Hypothesis:
 def _by_dumps(case: Case) -> Hypothesis:
     """Open sends and receives whose peers wait for nobody: those peers owe the other half."""
     waits = case.waits
-    waiting_ranks = {p.rank for p in waits.pairs}
-    owing = sorted({p.peer for p in waits.pairs} - waiting_ranks)
-    ranks = owing or sorted(waiting_ranks)
-    pairs = [p for p in waits.pairs if p.peer in owing] or waits.pairs
+    ranks = blamed(waits.pairs)
+    owing = not set(ranks) & {p.rank for p in waits.pairs}
+    pairs = [p for p in waits.pairs if p.peer in ranks] or waits.pairs
     links = []
     for pair in pairs[:4]:
         arrow = "→" if pair.op == "send" else "←"
         text = Text("recorder: rank {a} in {op} {arrow} rank {b}, which has no such call",
                     "记录器：rank {a} 处于 {op} {arrow} rank {b}，而后者没有对应调用",
                     a=pair.rank, op=pair.op, arrow=arrow, b=pair.peer)  # fmt: skip
-        links.append(Link(pair.fact, text, STRONG if owing else MEDIUM))
+        links.append(Link(pair.fact, text, STRONG if owing or pair.mutual else MEDIUM))
     first = pairs[0]
     other = "recv" if first.op == "send" else "send"
+    both = next((p for p in pairs if p.mutual), None)
     said = Text("rank {a} is in {op} with rank {b}, which makes no {other}",
                 "rank {a} 与 rank {b} 处于 {op}，而后者没有 {other}",
                 a=first.rank, op=first.op, b=first.peer, other=other)  # fmt: skip
+    if both is not None and not owing:
+        said = Text("ranks {a} and {b} stand in {op} towards each other: no half is met",
+                    "rank {a} 与 {b} 互相处于 {op}：没有对应的另一半",
+                    a=min(both.rank, both.peer), b=max(both.rank, both.peer), op=both.op)  # fmt: skip
+        if len(ranks) == 1:
+            said = Text("rank {a} is in {op} with rank {b}, while {who} wait for another call of it",
+                        "rank {a} 与 rank {b} 处于 {op}，而 {who} 等待它的另一次调用", a=ranks[0], op=both.op,
+                        b=both.peer if both.rank == ranks[0] else both.rank,
+                        who=who(p.rank for p in waits.pairs if p.peer == ranks[0]))  # fmt: skip
+        first = next((p for p in waits.pairs if p.rank == ranks[0]), first)
     frames = first.fact.values.get("frames") or []
     site = (str(frames[0][0]), int(frames[0][1])) if frames else None
     out = Hypothesis("p2p-partner-missing", first.op, said, ranks, sure(links, PROBABLE), site, links)
     out.rule = "unmatched-send"
+    out.explains = [
+        (kind, r) for kind in ("rank-absent", "host-stall") for r in {*ranks, *(p.rank for p in waits.pairs)}
+    ]
     return out

@@ -4,10 +4,11 @@ Facts (kind: values), beside what `evidence/__init__.py` says of `progress` and 
 
     recorder    version, backend, entries, world, whole (nothing was dropped from the ring), active (only unfinished
                 calls were written), cut (the file ends too early), outstanding (number of unfinished calls), latest
-                (time of the last call, ns), written (time of the file), frames (stacks were recorded), rows
+                (time of the last call, ns), written (time of the file), frames (stacks were recorded), rows, groups
+                and tail (the last collectives of all groups in the order of the calls: [index in groups, number])
     progress    + by "recorder", outstanding, p2p (number of its point-to-point calls), start and history: numbers of
                 rows, base64 of little-endian 16 bits, for the calls start, start+1, ... (65535 = not recorded)
-    call        + record, row, timeout_ms
+    call        + record, row, timeout_ms, parts (of a batch: [send or recv, rank])
 
 `members` is the text of `ranges`. `rows` are [op, sizes, dtypes, frames]: calls of the same kind from the same place
 share one. `enqueued`, `completed`: number of the last collective called and finished; None = not known.
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 HISTORY = 512  # calls of one group that are kept
 OLDEST = 4  # unfinished calls of one group that become facts
+TAIL = 64  # calls of all groups whose order is kept
 MAX_MEMBERS = 2_000_000
 ABSENT = 65535
 
@@ -52,6 +54,18 @@ class Group:
         self.open: list[dict[str, Any]] = []
         self.retired = 0  # last call that is finished by its own entry
         self.p2p = 0
+        self.batches: dict[int, Batch] = {}  # number of the call -> what was merged into it
+
+
+class Batch:
+    """Calls that were made as one (batch_isend_irecv, coalescing). NCCL notes each of them, and never that it ended:
+    only the entry of the whole does (ProcessGroupNCCL::endCoalescing)."""
+
+    def __init__(self, done: bool, frames: list[list[Any]]) -> None:
+        self.done = done
+        self.frames = frames
+        self.parts: list[tuple[str, int]] = []
+        self.call: dict[str, Any] | None = None
 
 
 def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) -> Iterator[Fact]:
@@ -68,6 +82,8 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
     low, high, count = -1, -1, 0  # numbers of records, to know whether the ring dropped any
     config = _config(dump.get("pg_config"))
     status = _status(dump.get("pg_status"))
+    tail: list[tuple[str, int]] = []
+    repeated = _repeated(entries)
     for entry in reversed(entries):  # newest first: the history keeps the last calls
         get = entry.get
         profiling: Any = get("profiling_name")
@@ -101,6 +117,14 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
             seq = _number(get("collective_seq_id", get("seq_id")))
         p2p = get("is_p2p") is True or (op in ("send", "recv") and "is_p2p" not in entry)
         done = bool(get("retired")) or get("state") == "completed"
+        batch = group.batches.get(seq) if seq is not None and op not in MERGED else None
+        inside = batch is not None
+        if batch is not None:
+            done = batch.done
+            if p2p:
+                batch.parts.append((op, peer if (peer := _peer(_text(profiling))) is not None else -1))
+        elif p2p and (name, get("p2p_seq_id")) in repeated:
+            inside = done = True  # the entry of the whole is not here: it has ended and was left out
         if seq is not None:
             if group.last is None or seq > group.last:
                 group.last = seq
@@ -110,7 +134,11 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
                 if done and seq > group.retired:
                     group.retired = seq
         if p2p:
-            group.p2p += 1
+            group.p2p += not inside
+            if inside:
+                continue
+        elif seq is not None and len(tail) < TAIL and (not tail or tail[-1] != (name, seq)):
+            tail.append((name, seq))
         keep = not p2p and seq is not None and len(group.calls) < HISTORY and not (op in MERGED and seq in group.calls)
         if done and not keep:
             continue
@@ -128,16 +156,22 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
                 known[key] = row
         if keep:
             group.calls[seq] = row
-        if not done:
+        if op in MERGED and seq is not None:
+            merged = group.batches[seq] = Batch(done, user_frames(_frames(at), 6))
+        if not done and not inside:
             call = _call(entry, op, seq, row, p2p)
             call["peer"] = _peer(_text(profiling)) if p2p else None
             group.open.append(call)
+            if op in MERGED and seq is not None:
+                merged.call = call
     for name, (description, members) in config.items():
         if name or not groups:
             group = groups.setdefault(name, Group(name, description))
             group.members = members
             group.description = group.description or description
     groups.pop("", None)
+    for group in groups.values():
+        _give_parts(group, rows)
     _give_status(groups, names, status)
     whole = low == 0 and count == high + 1 and not cut
     outstanding = sum(len(g.open) for g in groups.values())
@@ -152,15 +186,55 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
         values={
             "version": version, "backend": backend, "entries": len(entries), "world": world, "whole": whole,
             "active": active or not entries, "cut": cut, "outstanding": outstanding, "latest": latest,
-            "written": written, "frames": frames, "rows": rows,
+            "written": written, "frames": frames, "rows": rows, "groups": list(groups),
+            "tail": _numbered(tail, list(groups)),
         },
     )  # fmt: skip
+    silent = not entries and not cut and isinstance(dump.get("pg_status"), dict)
     for group in groups.values():
-        yield from _group_facts(group, source, rank, world, version, backend, whole, cut, rows)
+        never = whole or (silent and group.status is None)
+        yield from _group_facts(group, source, rank, world, version, backend, never, cut, rows)
+
+
+def _repeated(entries: list[dict[str, Any]]) -> set[tuple[str, int]]:
+    """(group, number) of sends and receives within a batch: they share a number, those made alone have one each."""
+    seen: set[tuple[str, int]] = set()
+    out: set[tuple[str, int]] = set()
+    for entry in entries:
+        if entry.get("is_p2p") is True:
+            pair, number = entry.get("process_group"), entry.get("p2p_seq_id")
+            if type(pair) in (tuple, list) and pair and type(pair[0]) is str and type(number) is int:
+                key = (pair[0][:200], number)
+                (out if key in seen or number == 0 else seen).add(key)
+    return out
+
+
+def _give_parts(group: Group, rows: list[list[Any]]) -> None:
+    """What a batch of sends and receives consists of, where the row of a call has its sizes."""
+    known: dict[str, int] = {}
+    for seq, batch in group.batches.items():
+        parts = [
+            [op, group.members[peer] if 0 <= peer < len(group.members) else peer] for op, peer in sorted(batch.parts)
+        ]
+        if batch.call is not None:
+            batch.call["parts"] = parts
+        if not parts or seq not in group.calls:
+            continue
+        made = ["coalesced", " ".join(f"{op}:{peer}" for op, peer in parts), "", batch.frames]
+        row = known.setdefault(repr(made), len(rows))
+        if row == len(rows) and row < ABSENT:
+            rows.append(made)
+        group.calls[seq] = row
+
+
+def _numbered(tail: list[tuple[str, int]], names: list[str]) -> list[list[int]]:
+    """Oldest first."""
+    at = {name: n for n, name in enumerate(names)}
+    return [[at[name], seq] for name, seq in reversed(tail) if name in at]
 
 
 def _group_facts(
-    group: Group, source: str, rank: int | None, world: int | None, version: str, backend: str, whole: bool, cut: bool,
+    group: Group, source: str, rank: int | None, world: int | None, version: str, backend: str, never: bool, cut: bool,
     rows: list[list[Any]],
 ) -> Iterator[Fact]:  # fmt: skip
     enqueued, completed, started = group.status or (None, None, None)
@@ -172,7 +246,7 @@ def _group_facts(
         enqueued = group.last  # monitored_barrier counts in the status without an entry
     elif group.last is not None and not cut:
         enqueued = max(enqueued or 0, group.last)
-    if enqueued is None and group.first is None and whole and not cut:
+    if enqueued is None and group.first is None and never and not cut:
         enqueued = completed = 0
     if collective and not cut:
         oldest = min(c["seq"] for c in collective if c["seq"] is not None) if any(
@@ -212,7 +286,7 @@ def _group_facts(
                 "group": group.name, "description": group.description, "members": members,
                 "seq": call["seq"], "op": call["op"], "sizes": row[1], "dtypes": row[2], "state": call["state"],
                 "p2p": call["p2p"], "peer": peer, "frames": row[3], "created": call["created"],
-                "record": call["record"], "timeout_ms": call["timeout_ms"],
+                "record": call["record"], "timeout_ms": call["timeout_ms"], "parts": call.get("parts") or [],
             },
         )  # fmt: skip
 
