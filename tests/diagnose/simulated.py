@@ -243,7 +243,8 @@ class Sim:
         minor = int(version.partition(".")[2] or 0) if version else -1
         first = max(0, len(rows) - ring)
         entries = []
-        order = {g: i for i, g in enumerate(seqs)}
+        mine = [g for g, (_, _, ranks) in self.groups.items() if rank in ranks]
+        order = {g: i for i, g in enumerate(mine)}  # the number of a group within its process: as they were made
         for number, row in enumerate(rows):
             if number < first or (active and row["done"] is not None):
                 continue
@@ -282,6 +283,8 @@ class Sim:
         if minor >= 3:
             out["pg_status"] = {}
             for group, i in order.items():
+                if group not in seqs:
+                    continue
                 mine = [w for w in rows if w["group"] == group and not w["inner"]]
                 number = [(w["p2p"] if w["isp2p"] else w["coll"]) for w in mine]
                 done = [n for n, w in zip(number, mine) if w["done"] is not None]
@@ -358,7 +361,8 @@ class Sim:
             n = work["step"]["n"]
             enqueued, completed = self.status(rank, group)
             seq = work["seq"]
-            shape = "" if torch == "2.0" else f"NumelIn={n}, NumelOut={n}, "
+            into, out = (sum(x[0]) if (x := work["row"][key]) else n for key in ("in", "out"))
+            shape = "" if torch == "2.0" else f"NumelIn={into}, NumelOut={out}, "
             c10 = {"2.0": "[E ProcessGroupNCCL.cpp", "2.3": f"[rank{rank}]:[E ProcessGroupNCCL.cpp"}.get(
                 torch, f"[rank{rank}]:[E1121 11:20:{second + 4:02d}.0{rank}3140127 ProcessGroupNCCL.cpp"
             )

@@ -192,6 +192,8 @@ def unseen(case: Case) -> Iterator[Hypothesis]:
             "{who} 的调用不得而知，组内其他 rank 都在等待",
             who=who(ranks),
         )
+        if len(ranks) > 1:
+            said = Text("{said} (for which of them cannot be told)", "{said}（无法判断在等待其中哪一个）", said=said)
         here = call(joined.op, joined.seq, joined.group)
         text = Text(
             "recorder: {who} in {here}, unfinished",

@@ -21,6 +21,7 @@ def unexplained(case: Case) -> list[Hypothesis]:
     lost = [f for f in case.of("exception") if f.values.get("victim")]
     state = failed(case)
     together = case.waits.joined() if state is not False and case.waits.stood and not lost else []
+    together = [j for j in together if j.facts and j.facts[0].kind == "call"]  # lines do not tell all members
     if state is False or not (state or lost or case.of("watchdog") or together):
         return []
     own = sorted(n for n, r in case.ranks.items() if r.code not in (None, 0) and not r.closed)

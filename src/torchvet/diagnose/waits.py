@@ -14,14 +14,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .calls import doing_of
 from .ranks import failed
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
 from .waits_groups import chosen_dumps, group_states
 from .waits_order import Conflict, conflicts
-from .waits_pairs import Pair, pairs_of
-from .waits_stacks import OUTSIDE, Place, more_votes, odd_waiters, places, stack_split, stack_wait, unseen_split
+from .waits_pairs import Pair, elsewhere, pairs_of, standing
+from .waits_stacks import (
+    LOADER,
+    OUTSIDE,
+    PROGRAM,
+    Place,
+    more_votes,
+    odd_waiters,
+    places,
+    stack_split,
+    stack_wait,
+    unseen_split,
+)
 from .waits_texts import told
-from .waits_votes import Split, fingerprints, left_out, splits_of
+from .waits_votes import Split, by_sisters, fingerprints, left_out, splits_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +86,10 @@ class Waits:
         detail = fingerprints(case)
         if detail is not None and not any(s.by == "recorder" for s in self.splits):
             self.splits = [detail]
-        known = self.waits + self.told
+        self.heads: dict[int, Fact] = standing(case)
+        seen = {r for r, at in self.places.items() if at.what in (PROGRAM, LOADER)}
+        seen |= {r for r, k in case.ranks.items() if r not in self.places and doing_of(k.last)}
+        known = self.waits + self.told + elsewhere(self.pairs, self.heads, chosen_dumps(case), seen)
         if not known and not self.splits and not self.stuck:
             by_stack = stack_wait(self.places)
             if by_stack is not None:
@@ -84,6 +99,7 @@ class Waits:
         for split in self.splits:
             if split.by == "recorder":
                 more_votes(split, self.places, case)
+            by_sisters(split, self.groups)
         if not known and not self.splits and not self.stuck:
             known = self._by_stacks_of_unseen()
         self.all: list[Wait] = known
@@ -104,7 +120,9 @@ class Waits:
             if split is not None:
                 self.splits.append(split)
                 return []
-            outside = sorted(r for r, at in found.items() if at.what in OUTSIDE)
+            # a host waits for its device at some line of the program, as those whose dumps show the call do
+            same = {self.places[r].site for r in joined.ranks if r in self.places}
+            outside = sorted(r for r, at in found.items() if at.what in OUTSIDE and at.site not in same)
             if outside and len(joined.ranks) > 1:
                 told_by = [found[r].fact for r in outside[:4]]
                 return [
@@ -131,7 +149,11 @@ class Waits:
 
     def busy(self, rank: int) -> bool:
         """Whether the rank itself is in an unfinished call: then it waits too, for somebody who left no trace."""
-        if any(p.rank == rank for p in self.pairs):
+        if (
+            not self.running
+            and (head := self.heads.get(rank)) is not None
+            and (head.values["p2p"] or head.values["parts"])
+        ):
             return True
         return any((p := g.ranks.get(rank)) is not None and p.open is not None for g in self.groups)
 

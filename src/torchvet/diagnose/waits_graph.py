@@ -43,6 +43,8 @@ class Stuck:
 
 def waits_of(state: GroupState) -> list[Wait]:
     """The waits within one group, lowest number first. A rank of which nothing is known is never absent."""
+    if state.uncounted:
+        return []
     known = {r: p for r, p in state.ranks.items() if p.enqueued is not None}
     if not known:
         return []
@@ -88,6 +90,8 @@ def _next_above(known: dict[int, Progress], enqueued: int) -> int | None:
 
 def stuck_of(state: GroupState) -> list[Stuck]:
     """Rule (b): only for calls that nobody finishes alone, and only where completion is seen on the device."""
+    if state.uncounted:
+        return []
     out = []
     if state.backend == "gloo":  # no completion events: a socket that was closed "completes" a call
         return []

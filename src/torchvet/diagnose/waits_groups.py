@@ -7,7 +7,7 @@ import sys
 from array import array
 from dataclasses import dataclass, field
 
-from .calls import SIZES, SYNCHRONISING, canonical
+from .calls import MERGED, SIZES, SYNCHRONISING, canonical
 from .members import members as ranks_of
 
 TYPE_CHECKING = False
@@ -83,6 +83,7 @@ class GroupState:
     members: tuple[int, ...]
     ranks: dict[int, Progress] = field(default_factory=dict)
     p2p: bool = False
+    uncounted: bool = False  # batches of sends make the numbers of its ranks differ: they cannot be compared
     alone: bool = False  # known by lines of a watchdog only, and some member has none
 
     @property
@@ -177,6 +178,7 @@ def group_states(case: Case) -> list[GroupState]:
     for state in states.values():
         _settle(state, case)
         _without_stale(state)
+        state.uncounted = _batches_differ(state)
     _from_logs(case, states)
     return sorted(states.values(), key=lambda s: (s.label != "world", s.name))
 
@@ -229,6 +231,24 @@ def _without_stale(state: GroupState) -> None:
             needed = max(needed, last - margin)
     for rank in [r for r, p in state.ranks.items() if p.enqueued is not None and p.enqueued < needed]:
         del state.ranks[rank]
+
+
+def _batches_differ(state: GroupState) -> bool:
+    """A batch of sends takes a number of the group, on the ranks that make it only: where they differ, calls of one
+    number are not one call."""
+    batches = {
+        r: {n for n in p.numbers() if (row := p.row(n)) is not None and row[0] in MERGED and row[1]} | {
+            n for n, c in p.calls.items() if c.values.get("parts")
+        }
+        for r, p in state.ranks.items()
+    }  # fmt: skip
+    if not any(batches.values()):
+        return False
+    known = [p for p in state.ranks.values() if p.enqueued is not None]
+    first = max((p.start for p in known if p.history), default=0)
+    last = min((p.enqueued or 0 for p in known), default=0)
+    sets = {frozenset(n for n in batches[p.rank] if first <= n <= last) for p in known if p.history}
+    return len(sets) > 1 or last < first
 
 
 def _from_logs(case: Case, states: dict[tuple[str, str], GroupState]) -> None:

@@ -34,6 +34,7 @@ class Conflict:
     first: list[int]
     second: list[int]
     facts: list[Fact] = field(default_factory=list)
+    roles: tuple[str, str] = ("", "")
     odd: list[int] = field(default_factory=list)
     left_out: bool = False
     site: tuple[str, int] | None = None
@@ -90,32 +91,36 @@ class Orders:
 def conflicts(case: Case, groups: list[GroupState], dumps: dict[int, Fact]) -> list[Conflict]:
     orders = Orders(case, groups, dumps)
     heads = {rank: head for rank in orders.heads if (head := orders.head(rank)) is not None}
-    found: dict[tuple[int, int, int, int], Conflict] = {}
-    parts: dict[tuple[int, int, int, int], tuple[GroupState, GroupState]] = {}
-    for a, (g, s) in sorted(heads.items()):
-        done: set[tuple[int, int]] = set()
+    standing: dict[tuple[int, int], list[int]] = {}
+    for rank, (group, seq) in sorted(heads.items()):
+        standing.setdefault((id(group), seq), []).append(rank)
+    out: list[Conflict] = []
+    seen: set[frozenset[tuple[int, int]]] = set()
+    for here, first in standing.items():  # each group is walked once for each of its calls: linear in its members
+        g, s = heads[first[0]]
         for b in g.members:
-            if b == a or b not in heads:
+            if b not in heads or heads[b][0] is g:
                 continue
             h, t = heads[b]
-            if h is g or a not in h.ranks or (id(h), t) in done:
+            there = (id(h), t)
+            if frozenset((here, there)) in seen or not _behind(orders, b, g, s, h, t):
                 continue
-            done.add((id(h), t))
-            if not (_behind(orders, b, g, s, h, t) and _behind(orders, a, h, t, g, s)):
-                continue
-            key = (id(g), s, id(h), t)
-            if (id(h), t, id(g), s) in found:
+            seen.add(frozenset((here, there)))
+            a = next((r for r in first if r in h.ranks and _behind(orders, r, h, t, g, s)), None)
+            if a is None:
                 continue
             row, other = g.ranks[a].row(s), h.ranks[b].row(t)
-            one = found.setdefault(
-                key, Conflict(g.label, s, row[0] if row else "", h.label, t, other[0] if other else "", [], [])
-            )
-            one.first = sorted(r for r in g.ranks if r in heads and heads[r] == (g, s) and r in h.ranks)
-            one.second = sorted(r for r in h.ranks if r in heads and heads[r] == (h, t) and r in g.ranks)
-            one.facts = [orders.heads[a], orders.heads[b]]
-            parts[key] = (g, h)
-    out = [_decided(orders, one, *parts[key]) for key, one in found.items()]
+            one = Conflict(
+                g.label, s, row[0] if row else "", h.label, t, other[0] if other else "",
+                [r for r in first if r in h.ranks], [r for r in standing[there] if r in g.ranks],
+                [orders.heads[a], orders.heads[b]], (_role(g), _role(h)),
+            )  # fmt: skip
+            out.append(_decided(orders, one, g, h))
     return _merged(out)
+
+
+def _role(group: GroupState) -> str:
+    return group.name if group.description in ("", "undefined") else group.description
 
 
 def _behind(orders: Orders, rank: int, group: GroupState, seq: int, own: GroupState, number: int) -> bool:
@@ -194,18 +199,23 @@ def _last_row(progress: Progress) -> Row | None:
     return progress.row(progress.enqueued) if progress.enqueued else None
 
 
+def _alike(one: Conflict, other: Conflict) -> bool:
+    return bool(set(one.ranks) & set(other.ranks)) or set(one.roles) == set(other.roles)
+
+
 def _merged(found: list[Conflict]) -> list[Conflict]:
     """One for each set of ranks: a difference of order shows between many pairs of ranks and groups. Those with a
     decision go first, the closest calls of the program before others."""
     out: list[Conflict] = []
     for one in sorted(found, key=lambda c: (not c.odd, len(c.ranks), c.ranks)):
-        same = next((k for k in out if k.odd == one.odd and (k.odd or set(k.ranks) & set(one.ranks))), None)
+        same = next((k for k in out if k.odd == one.odd and (k.odd or _alike(k, one))), None)
         if same is None:
             if not (out and not one.odd and any(k.odd for k in out)):
                 out.append(one)
             continue
         if not same.odd:
-            same.first = sorted({*same.first, *(one.first if same.group == one.group else one.second)})
-            same.second = sorted({*same.second, *(one.second if same.group == one.group else one.first)})
+            turned = same.roles[0] != one.roles[0] and same.roles[0] == one.roles[1]
+            same.first = sorted({*same.first, *(one.second if turned else one.first)})
+            same.second = sorted({*same.second, *(one.first if turned else one.second)})
         same.left_out = same.left_out or one.left_out
     return out

@@ -20,6 +20,8 @@ def told(case: Case, groups: list[GroupState]) -> list[Wait]:
         out = _behind(case)
     out += _communicator(case)
     more = _silent(case, groups) + _unnumbered(case)
+    if not out and not more:
+        more = _only_silent(case, groups)
     return out + more + ([] if out or groups else _timed_out(case)) + ([] if out or more else _apart(case, groups))
 
 
@@ -62,6 +64,7 @@ def _behind(case: Case) -> list[Wait]:
     return [Wait("", top, "", waiters, absent, [at[r][1] for r in waiters[:4]], "text", [at[r][1] for r in absent[:4]])]
 
 
+COMMUNICATOR = "the start of the NCCL communicator"
 _ASKED = re.compile(r"\[(\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(\d+)\]")
 
 
@@ -75,12 +78,29 @@ def _communicator(case: Case) -> list[Wait]:
             continue  # numbers are those of the group: only in the group of all they are the rank's own
         source = int(asked[2])
         if source in case.ranks and source != fact.rank:
-            wait = found.setdefault(
-                source, Wait("", None, "the start of the NCCL communicator", [], [source], by="log")
-            )
+            wait = found.setdefault(source, Wait("", None, COMMUNICATOR, [], [source], by="log"))
             wait.waiters.append(fact.rank)
             wait.facts.append(fact)
     return [w for w in found.values() if w.absent[0] not in {r for k in found.values() for r in k.waiters}]
+
+
+def _only_silent(case: Case, groups: list[GroupState]) -> list[Wait]:
+    """In jobs of many groups each rank waits in one of its own. All but one say so: that one waits for nobody."""
+    told_of = {f.rank for f in case.of("watchdog") if f.rank is not None}
+    silent = [r for r in case.ranks if r not in told_of]
+    if len(silent) != 1 or len(told_of) < 2 or "log" not in case.ranks[silent[0]].has:
+        return []
+    known = [g for g in groups if g.ranks and all(p.by == "log" for p in g.ranks.values())]
+    if len(known) != len(groups) or any(silent[0] in g.ranks and g.ranks[silent[0]].open for g in groups):
+        return []
+    group = max(known, key=lambda g: len(g.ranks), default=None)
+    first = next((p for p in group.ranks.values() if p.calls), None) if group is not None else None
+    if group is None or first is None:
+        return []
+    seq = min(first.calls)
+    waiters = sorted(r for r, p in group.ranks.items() if seq in p.calls)
+    op = canonical(str(first.calls[seq].values.get("op", "")))
+    return [Wait(group.label, seq, op, waiters, silent, [group.ranks[r].calls[seq] for r in waiters[:4]], "log")]
 
 
 def _apart(case: Case, groups: list[GroupState]) -> list[Wait]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .waits_groups import GroupState, Progress, Row
 
 OPERATION, SIZES, DTYPES = "operation", "sizes", "dtypes"
+SISTERS = 64  # calls before a difference in which another group must agree to be asked
 NEAR = 3  # a difference of sizes that so many calls have outlived is not what stopped them
 
 
@@ -54,6 +55,8 @@ class Split:
 
 def splits_of(state: GroupState) -> Split | None:
     """The first number under which members called different things; None: they agree as far as is known."""
+    if state.uncounted:
+        return None
     known = {r: p for r, p in state.ranks.items() if p.history or p.calls}
     if len(known) < 2 or state.name == "":
         return None
@@ -165,6 +168,42 @@ def _split(state: GroupState, known: dict[int, Progress], seq: int, what: str) -
     return split
 
 
+def by_sisters(split: Split, groups: list[GroupState]) -> None:
+    """An open split, decided by groups that do the same for other ranks (other pairs of tensor parallelism, say): the
+    call that they make under this number is the right one, when it is that of one side only."""
+    own = next((g for g in groups if g.label == split.group), None)
+    if split.minority or own is None or split.seq is None or own.description in ("", "undefined"):
+        return
+    sisters = [
+        g for g in groups
+        if g is not own and g.description == own.description and len(g.members) == len(own.members)
+        and not set(g.members) & set(own.members)
+    ]  # fmt: skip
+    rows = [
+        row for g in sisters if _same_program(own, g, split.seq)
+        for p in g.ranks.values() if (row := p.row(split.seq)) is not None
+    ]  # fmt: skip
+    backed = [side for side in split.sides if any(_voted(row) == _voted(side.row) for row in rows)]
+    if len(backed) == 1:
+        split.minority = sorted(r for side in split.sides if side is not backed[0] for r in side.ranks)
+        split.sides.sort(key=lambda side: side is not backed[0])
+
+
+def _same_program(one: GroupState, other: GroupState, seq: int) -> bool:
+    """Whether two groups made the same calls before a number: stages of a pipeline have groups of one description that
+    make calls of their own."""
+    for mine in one.ranks.values():
+        for theirs in other.ranks.values():
+            both = [
+                (a, b)
+                for n in range(max(mine.start, theirs.start, seq - SISTERS), seq)
+                if (a := mine.row(n)) is not None and (b := theirs.row(n)) is not None
+            ]
+            if len(both) > 1:
+                return all(_voted(a) == _voted(b) for a, b in both)
+    return False
+
+
 def _usual(known: dict[int, Progress], seq: int, row: Row, what: str) -> bool:
     """Whether every rank has made this call with these sizes or types before."""
     return all(
@@ -221,7 +260,9 @@ def left_out(state: GroupState, split: Split, rank: int) -> int:
     if mine is None:
         return 0
     places = [
-        n for n in progress.numbers() if n < split.seq and (row := progress.row(n)) and _voted(row) == _voted(mine)
+        n
+        for n in progress.numbers()
+        if n < split.seq and (row := progress.row(n)) and _voted(row) == _voted(mine) and row[3] == mine[3]
     ]
     gaps = {b - a for a, b in pairwise(places)}
     if len(gaps) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchvet.findings import Text
 
 from ..absence import ALIVE, absence
-from ..model import MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
+from ..model import MEDIUM, POSSIBLE, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import and_waiters, claim_of_launcher, plural, stack_links, sure, waiting, who
 from ..waits_pairs import blamed
@@ -22,6 +22,7 @@ CAUSE = Cause(
     name="p2p-partner-missing",
     summary=Text("a send or receive has no other half", "某次 send 或 recv 没有对应的另一半"),
 )
+LACKS, LATER = Text("has no such call", "没有对应调用"), Text("comes to its half later", "稍后才发起另一半")
 
 
 @CAUSE.check
@@ -43,7 +44,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
         yield _by_stacks(case, op, ranks)
         return
     standing = {p.rank for p in waits.pairs}
-    if waits.pairs and not waits.cycles and not waits.orders and set(waits.roots) <= standing:
+    if blamed(waits.pairs) and not waits.cycles and not waits.orders and set(waits.roots) <= standing:
         yield _by_dumps(case)
 
 
@@ -74,21 +75,25 @@ def _by_dumps(case: Case) -> Hypothesis:
     waits = case.waits
     ranks = blamed(waits.pairs)
     owing = not set(ranks) & {p.rank for p in waits.pairs}
-    pairs = [p for p in waits.pairs if p.peer in ranks] or waits.pairs
+    pairs = [p for p in waits.pairs if p.peer in ranks] or [p for p in waits.pairs if p.rank in ranks]
+    passed = not owing and all(p.passed for p in pairs)
     links = []
     for pair in pairs[:4]:
         arrow = "→" if pair.op == "send" else "←"
-        text = Text("recorder: rank {a} in {op} {arrow} rank {b}, which has no such call",
-                    "记录器：rank {a} 处于 {op} {arrow} rank {b}，而后者没有对应调用",
-                    a=pair.rank, op=pair.op, arrow=arrow, b=pair.peer)  # fmt: skip
-        links.append(Link(pair.fact, text, STRONG if owing or pair.mutual else MEDIUM))
+        text = Text("recorder: rank {a} in {op} {arrow} rank {b}, which {lacks}",
+                    "记录器：rank {a} 处于 {op} {arrow} rank {b}，而后者{lacks}",
+                    a=pair.rank, op=pair.op, arrow=arrow, b=pair.peer, lacks=LATER if pair.ring else LACKS)  # fmt: skip
+        links.append(Link(pair.fact, text, STRONG if owing or passed or pair.mutual else MEDIUM))
     first = pairs[0]
     other = "recv" if first.op == "send" else "send"
     both = next((p for p in pairs if p.mutual), None)
     said = Text("rank {a} is in {op} with rank {b}, which makes no {other}",
                 "rank {a} 与 rank {b} 处于 {op}，而后者没有 {other}",
                 a=first.rank, op=first.op, b=first.peer, other=other)  # fmt: skip
-    if both is not None and not owing:
+    if first.ring:
+        said = Text("{who} stand in {op} one after the other in a ring: each makes the other half only afterwards",
+                    "{who} 依次处于 {op} 并形成环：各自都在之后才发起另一半", who=who(ranks), op=first.op)  # fmt: skip
+    elif both is not None and not owing:
         said = Text("ranks {a} and {b} stand in {op} towards each other: no half is met",
                     "rank {a} 与 {b} 互相处于 {op}：没有对应的另一半",
                     a=min(both.rank, both.peer), b=max(both.rank, both.peer), op=both.op)  # fmt: skip
@@ -100,7 +105,8 @@ def _by_dumps(case: Case) -> Hypothesis:
         first = next((p for p in waits.pairs if p.rank == ranks[0]), first)
     frames = first.fact.values.get("frames") or []
     site = (str(frames[0][0]), int(frames[0][1])) if frames else None
-    out = Hypothesis("p2p-partner-missing", first.op, said, ranks, sure(links, PROBABLE), site, links)
+    most = POSSIBLE if first.ring else PROBABLE  # with handles both halves may be under way at once
+    out = Hypothesis("p2p-partner-missing", first.op, said, ranks, sure(links, most), site, links)
     out.rule = "unmatched-send"
     out.explains = [
         (kind, r) for kind in ("rank-absent", "host-stall") for r in {*ranks, *(p.rank for p in waits.pairs)}

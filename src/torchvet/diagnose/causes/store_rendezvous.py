@@ -6,6 +6,7 @@ from torchvet.findings import Text
 
 from ..model import Cause, Hypothesis
 from ..ranks import failed
+from ..waits_texts import COMMUNICATOR
 from ._addresses import had_joined, never_started, odd_addresses
 from ._store_rendezvous import clients_missing, no_connection, not_resolved, port_taken, wrong_address
 
@@ -26,7 +27,9 @@ CAUSE = Cause(
 def check(case: Case) -> Iterator[Hypothesis]:
     if failed(case) is False:
         return
-    facts = case.of("rendezvous")
+    # ranks that asked for the id of a communicator had joined: who makes that id did not come
+    asked = {r for w in case.waits.told if w.op == COMMUNICATOR for r in w.waiters}
+    facts = [f for f in case.of("rendezvous") if f.values.get("what") != "keys" or f.rank not in asked]
     by: dict[str, list[Fact]] = {}
     for fact in facts:
         by.setdefault(str(fact.values.get("what")), []).append(fact)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..model import CONFIRMED, MEDIUM, STRONG, Cause, Hypothesis, Link
+from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
-from ..said import call, claim_of_launcher, number, side_link, sides, stack_links, sure, who
+from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_votes import OPERATION, SIZES
 from ._fewer import fewer
 from ._join import exhausted
+from ._left_out import left_out
 from .collective_mismatch import first_splits
 
 TYPE_CHECKING = False
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..model import Case, Fact
-    from ..waits_order import Conflict
     from ..waits_votes import Split
 
 CAUSE = Cause(
@@ -41,38 +41,9 @@ def check(case: Case) -> Iterator[Hypothesis]:
                 yield _hypothesis(case, split, rank, missing, lines, skipped)
     for order in case.waits.orders:
         if order.left_out and order.odd:
-            yield _in_one_group(case, order)
+            yield left_out(case, order)
     yield from exhausted(case)
     yield from fewer(case)
-
-
-def _in_one_group(case: Case, order: Conflict) -> Hypothesis:
-    """A rank left out a call of one of its groups and is in the next one of another."""
-    waits = case.waits
-    here = call(order.op, order.number, order.group)
-    there = call(order.other_op, order.other_number, order.other)
-    links = [
-        Link(
-            fact,
-            Text("recorder: rank {r} stands in {call}", "记录器：rank {r} 停在 {call}", r=fact.rank, call=what),
-            STRONG,
-        )
-        for fact, what in zip(order.facts, (here, there), strict=False)
-    ]
-    links += stack_links(waits, [*order.odd, *order.first])
-    said = Text(
-        "{who} left out {here} and went on to {there}; {first} {wait} in the one, all others in the other",
-        "{who} 少做了 {here}，直接进入 {there}；{first} 在前者中等待，其他 rank 在后者中等待",
-        who=who(order.odd), here=here, there=there, first=who(order.first),
-        wait="waits" if len(order.first) == 1 else "wait",
-    )  # fmt: skip
-    out = Hypothesis("uneven-inputs", "collective left out", said, order.odd, sure(links, CONFIRMED), order.site, links)
-    out.contradicts = claim_of_launcher(waits, order.odd)
-    out.rule = "local-skip"
-    everyone = {*order.odd, *order.first, *order.second}
-    kinds = ("collective-mismatch", "shape-mismatch", "rank-absent", "host-stall", "group-order-cycle")
-    out.explains = [(kind, r) for kind in kinds for r in everyone]
-    return out
 
 
 def steps_left_out(case: Case, rank: int, others: list[int]) -> list[Fact]:
@@ -128,8 +99,10 @@ def _hypothesis(
         rank=rank, left=left, n=number(split.seq), group=split.group or "world", sides=sides(split),
     )  # fmt: skip
     majority = split.sides[0]
+    # without lines of the log, or places of the calls, only the sizes say that it is a later call
+    most = CONFIRMED if lines or skipped or majority.row[3] else PROBABLE
     site = (str(majority.row[3][0][0]), int(majority.row[3][0][1])) if majority.row[3] else None
-    out = Hypothesis("uneven-inputs", "collective left out", said, [rank], sure(links, CONFIRMED), site, links)
+    out = Hypothesis("uneven-inputs", "collective left out", said, [rank], sure(links, most), site, links)
     out.contradicts = claim_of_launcher(waits, [rank])
     out.rule = "local-skip"
     kinds = ("collective-mismatch", "shape-mismatch", "rank-absent", "host-stall", "native-crash")

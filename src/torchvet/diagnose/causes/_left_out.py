@@ -1,0 +1,42 @@
+"""A rank left out a call of one of its groups: by the order in which the ranks take the groups."""
+
+from __future__ import annotations
+
+from torchvet.findings import Text
+
+from ..model import CONFIRMED, STRONG, Hypothesis, Link
+from ..said import call, claim_of_launcher, stack_links, sure, who
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..model import Case
+    from ..waits_order import Conflict
+
+
+def left_out(case: Case, order: Conflict) -> Hypothesis:
+    """A rank left out a call of one of its groups and is in the next one of another."""
+    waits = case.waits
+    here = call(order.op, order.number, order.group)
+    there = call(order.other_op, order.other_number, order.other)
+    links = [
+        Link(
+            fact,
+            Text("recorder: rank {r} stands in {call}", "记录器：rank {r} 停在 {call}", r=fact.rank, call=what),
+            STRONG,
+        )
+        for fact, what in zip(order.facts, (here, there), strict=False)
+    ]
+    links += stack_links(waits, [*order.odd, *order.first])
+    said = Text(
+        "{who} left out {here} and went on to {there}; {first} {wait} in the one, all others in the other",
+        "{who} 少做了 {here}，直接进入 {there}；{first} 在前者中等待，其他 rank 在后者中等待",
+        who=who(order.odd), here=here, there=there, first=who(order.first),
+        wait="waits" if len(order.first) == 1 else "wait",
+    )  # fmt: skip
+    out = Hypothesis("uneven-inputs", "collective left out", said, order.odd, sure(links, CONFIRMED), order.site, links)
+    out.contradicts = claim_of_launcher(waits, order.odd)
+    out.rule = "local-skip"
+    everyone = {*order.odd, *order.first, *order.second}
+    kinds = ("collective-mismatch", "shape-mismatch", "rank-absent", "host-stall", "group-order-cycle")
+    out.explains = [(kind, r) for kind in kinds for r in everyone]
+    return out
