@@ -172,7 +172,7 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
     groups.pop("", None)
     for group in groups.values():
         _give_parts(group, rows)
-    _give_status(groups, names, status)
+    given = _give_status(groups, names, status)
     whole = low == 0 and count == high + 1 and not cut
     outstanding = sum(len(g.open) for g in groups.values())
     active = bool(entries) and not any(g.retired for g in groups.values()) and not whole
@@ -190,7 +190,7 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
             "tail": _numbered(tail, list(groups)),
         },
     )  # fmt: skip
-    silent = not entries and not cut and isinstance(dump.get("pg_status"), dict)
+    silent = not entries and not cut and isinstance(dump.get("pg_status"), dict) and given
     for group in groups.values():
         never = whole or (silent and group.status is None)
         yield from _group_facts(group, source, rank, world, version, backend, never, cut, rows)
@@ -310,13 +310,18 @@ def _peer(profiling: str) -> int | None:
     return int(found[3]) if found else None
 
 
-def _give_status(groups: dict[str, Group], names: dict[int, str], status: dict[int, tuple[int | None, ...]]) -> None:
+def _give_status(groups: dict[str, Group], names: dict[int, str], status: dict[int, tuple[int | None, ...]]) -> bool:
     """`pg_status` goes by process-local numbers, `pg_config` by names: entries tell which is which. Where none does,
-    both are in the order in which the groups were made (the names of `new_group` are a counter)."""
+    both are in the order in which the groups were made (the names of `new_group` are a counter). Returns whether every
+    number was given to a group."""
     by_name = {name: number for number, name in names.items()}
     numbered = sorted((g for g in groups if g.isdigit()), key=int)
     if len(numbered) == len(groups) == len(status):
         guess = dict(zip(numbered, sorted(status)))
+        if all(guess.get(name) == number for name, number in by_name.items()):
+            by_name = guess
+    elif len(numbered) == len(groups) and status and max(status) < len(numbered):
+        guess = dict(zip(numbered, range(len(numbered))))  # some were never used: no status
         if all(guess.get(name) == number for name, number in by_name.items()):
             by_name = guess
     free = [name for name in groups if name not in by_name]
@@ -327,6 +332,7 @@ def _give_status(groups: dict[str, Group], names: dict[int, str], status: dict[i
         if name in groups and number in status:
             values = status[number]
             groups[name].status = (values[0], values[1], values[2])
+    return all(number in by_name.values() for number in status)
 
 
 def _status(value: Any) -> dict[int, tuple[int | None, ...]]:
