@@ -7,7 +7,18 @@ import pytest
 from torchvet.check.source import search
 from torchvet.check.source.search import Searchable, contains, contains_after, places, searchable, searcher
 
-TEXTS = ("", "a", "rank", "rankrank", "x rank y rank_zero\n", "größe = rank\nrang", "aaaa", "ra\0rank", "\ud800 rank")
+TEXTS = (
+    "",
+    "a",
+    "rank",
+    "rankrank",
+    "x rank y rank_zero\n",
+    "größe = rank\nrang",
+    "aaaa",
+    "ra\0rank",
+    "\ud800 rank",
+    "ü你 rank 好 rankä a\U0001f600rank",
+)
 WORDS = ("rank", "a", "aa", "zero", "größe", "\n", "missing")
 
 
@@ -16,6 +27,7 @@ def hastened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(search, "_strstr", [])
     monkeypatch.setattr(search, "_tried", [])
     monkeypatch.setattr(search, "SHORT", 0)
+    monkeypatch.setattr(search, "FAR", 0)
     if request.param:
         search.hasten()
         if not search._strstr:
@@ -44,6 +56,7 @@ def test_texts_are_searched_as_python_does(text: str, hastened: bool) -> None:
         for start in range(-2, len(text) + 2):
             assert quick.find(word, start) == text.find(word, start)
             assert quick.find(word, 0, start) == text.find(word, 0, start)
+            assert quick.find(word, 1, start) == text.find(word, 1, start)
 
 
 def test_only_with_the_faster_search_there_is_another_text(hastened: bool) -> None:

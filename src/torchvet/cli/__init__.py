@@ -53,6 +53,10 @@ def console() -> None:
     import os
 
     gc.disable()
+    if sys.argv[1:2] == ["check"]:
+        from .compiled import install
+
+        install()
     code = main()
     try:
         sys.stdout.flush()

@@ -154,6 +154,9 @@ def bind_target(t: Expr, value: Expr, out: dict[str, list[tuple[Any, ...]]], how
 # ---------------------------------------------------------------------------------------------------- the answer
 def entities_of(e: Expr, scope: Scope, depth: int = 0) -> tuple[Entity, ...]:
     found: tuple[Entity, ...]
+    make = EVALUATE.get(e[0])
+    if make is None:
+        return NONE
     key = id(e)
     known = scope._cache.get(key)
     if known is not None:
@@ -162,8 +165,7 @@ def entities_of(e: Expr, scope: Scope, depth: int = 0) -> tuple[Entity, ...]:
         return NONE
     scope._busy.add(key)
     try:
-        make = EVALUATE.get(e[0])
-        found = distinct(make(e, scope, depth + 1)) if make else NONE
+        found = distinct(make(e, scope, depth + 1))
     finally:
         scope._busy.discard(key)
     if found or not scope._busy:  # an empty answer found inside a cycle may only be a cut one

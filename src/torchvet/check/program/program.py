@@ -457,7 +457,7 @@ class Program:
 
             text = self.text(path) or ""
             text = "\n".join(self.lines(path)) if "\r" in text or "\f" in text else text
-            lengths = accumulate(map(len, text.split("\n")), initial=0)
+            lengths = accumulate(map(len, self.lines(path)), initial=0)
             self._starts[path] = (text, [i + total for i, total in enumerate(lengths)][:-1])
         return self._starts[path]
 

@@ -7,6 +7,8 @@ libraries is no faster than Python's. `strstr` ends at a null byte: bytes that h
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 SHORT = 1_000
 """Characters of a text below which Python's search is as quick."""
+
+FAR = 4_000
+"""Characters of a stretch of a text below which Python's search is as quick: `strstr` does not stop at its end."""
 
 _strstr: list[Callable[[object, bytes], int | None]] = []
 _tried: list[bool] = []
@@ -81,36 +86,49 @@ def places(data: bytes, word: bytes) -> Iterator[int]:
 class Searchable(str):
     """A text in which `in` and `find` are quick; in everything else the `str` that it is."""
 
-    __slots__ = ("plain", "raw")
+    __slots__ = ("raw", "runs")
 
     raw: bytes
-    plain: int  # so far into it, a character is a byte: places are the same in both
+    runs: tuple[list[int], list[int]]  # where runs of other letters than ASCII end: in characters, in bytes
 
     def __contains__(self, word: object) -> bool:
         return _strstr[0](self.raw, word.encode("utf-8", "surrogatepass")) is not None  # type: ignore[attr-defined]
 
     def find(self, word: str, start: Any = None, end: Any = None, /) -> int:
-        if end is not None or not word or (start is not None and start < 0):
+        at = start or 0
+        if at < 0 or at > len(self) or not word or not word.isascii() or (end is not None and end - at < FAR):
             return str.find(self, word, start, end)
+        ends, byte_ends = self.runs
+        if ends:
+            i = bisect_right(ends, at)
+            at += byte_ends[i - 1] - ends[i - 1] if i else 0
         find = _strstr[0]
         begin = find(self.raw, b"") or 0
-        plain = self.plain
-        found = find(begin + min(start or 0, plain), word.encode("utf-8", "surrogatepass"))
+        found = find(begin + at, word.encode("ascii"))
         if found is None:
             return -1
         at = found - begin
-        return at if (start or 0) <= at < plain else str.find(self, word, start)
+        if ends:
+            i = bisect_right(byte_ends, at)
+            at -= byte_ends[i - 1] - ends[i - 1] if i else 0
+        return at if end is None or at + len(word) <= end else -1
 
 
 def searchable(text: str) -> str:
     """The text, made to be searched quickly when that is possible and it is long enough."""
     if not _strstr or len(text) < SHORT or "\0" in text:
         return text
+    ends: list[int] = []
+    byte_ends: list[int] = []
+    if not text.isascii():
+        from re import finditer
+
+        more = 0
+        for m in finditer(r"[^\x00-\x7f]+", text):
+            more += len(m.group().encode("utf-8", "surrogatepass")) - len(m.group())
+            ends.append(m.end())
+            byte_ends.append(m.end() + more)
     made = Searchable(text)
-    made.plain = len(text)
-    try:
-        made.raw = text.encode("ascii")
-    except UnicodeEncodeError as e:
-        made.plain = e.start
-        made.raw = text.encode("utf-8", "surrogatepass")
+    made.raw = text.encode("utf-8", "surrogatepass")
+    made.runs = ends, byte_ends
     return made
