@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
+from ..source.text import Later
 from .graph_state import States
 from .graph_values import MAYBE, NOTHING, OFF, Node, nest_of
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from .graph_values import Backward
 
 
+LOADER = Later(r"load|data|batch|(?:^|_)dl(?:$|_)", 2)
+"""Names of what gives batches: they have no graph of their own."""
 PLAIN = ("bool", "str", "int", "float", "bytes", None)
 """Annotations of results that hold no tensor."""
 
@@ -58,7 +61,7 @@ class Marks(States):
         made = {n for n in event.reached if n.kind in ("call", "op", "elem", "phi", "join", "acc")}
         if not any(n.kind in ("call", "op", "acc") for n in made):
             return True  # a parameter or an attribute: made elsewhere, used elsewhere
-        if any(n.kind == "elem" and self.root(n).kind in ("param", "free") for n in made):
+        if any(n.kind == "elem" and self.root(n).kind in ("param", "free") and not from_loader(n) for n in made):
             return True
         if any(
             n.kind in ("param", "free") and n.data != graph.self_name and n in event.evidence for n in event.reached
@@ -186,3 +189,14 @@ class Marks(States):
                 if event.loop is loop and node in event.reached and loop in nest_of(event.loop):
                     yield Mark("sync", f, pos, "")
                     break
+
+
+def from_loader(node: Node) -> bool:
+    """Whether a value is a part of a batch: an element of what is iterated over under the name of a loader."""
+    iterated = False
+    while node.kind in ("elem", "iter") and node.inputs:
+        if iterated and LOADER.search(str(node.data)):
+            return True
+        iterated = iterated or node.kind == "iter"
+        node = node.inputs[0]
+    return iterated and node.kind in ("param", "free") and LOADER.search(str(node.data)) is not None

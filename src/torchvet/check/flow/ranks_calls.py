@@ -7,7 +7,7 @@ from re import compile
 
 from ... import knowledge
 from ..program.model import Function, dotted
-from . import ranks_batches, ranks_expressions, ranks_models, ranks_tables
+from . import ranks_batches, ranks_expressions, ranks_flags, ranks_models, ranks_tables
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -72,8 +72,12 @@ def call(f: Frame, e: Expr) -> Value:
         return ("super", f.function.owner, f.receiver or ("inst", f.function.owner, ()))
     callee = ranks_expressions.KINDS[func[0]](f, func)
     args, keywords, whole = arguments(f, e)
-    # `nn.Linear(2, 2).cuda`: with what is in it; `model.state_dict` after `model = FSDP(model)`
-    known = callee[0] == "bound" and (callee[1][0] in ("extinst", "wrapped") or is_choice(callee[1]))
+    # `nn.Linear(2, 2).cuda`, `Net().cuda`: with what is in it; `model.state_dict` after `model = FSDP(model)`
+    known = callee[0] == "bound" and (
+        callee[1][0] in ("extinst", "wrapped")
+        or (callee[1][0] == "inst" and callee[2] in knowledge.graph("returns_self"))
+        or is_choice(callee[1])
+    )
     if callee[0] in ("sym", "bound") and func[0] in ("name", "attr") and not known:
         carrying = any(map(carries, args)) or any(map(carries, keywords.values()))
         denoted = f.machine.denoted_callee(func, f.scope, carrying)
@@ -205,6 +209,8 @@ def dispatch(f: Frame, callee: Value, args: list[Value], keywords: dict[str, Val
         return op("sel", callee[2], then, other)
     if kind == "batch":
         return ranks_batches.called(f, callee, e) or UNKNOWN
+    if kind == "op" and e[2][0] == "attr" and not e[3] and not e[4] and varies(callee):
+        return callee  # `trainer.is_world_process_zero()`: a predicate that is a method
     if e[2][0] == "name":
         return hinted_call(f, e[2][2], e)
     return UNKNOWN
@@ -267,6 +273,8 @@ def followed(
     label: str,
 ) -> Value:
     machine = f.machine
+    if f.path and receiver is not None:
+        ranks_flags.set_by_some(f, function, e)
     bound = machine.bound(f, function, receiver, args, keywords)
     trace = machine.called(function, receiver, bound, None)
     if trace is None:
@@ -449,7 +457,7 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
                 return const({"int": int, "str": str, "bool": bool, "float": float}[name](v[1]))
             except (TypeError, ValueError):
                 return UNKNOWN
-        return v if varies(v) or v == REDUCED or v[0] == "sym" or v[0] == "op" else UNKNOWN
+        return v if varies(v) or v == REDUCED or v[0] in ("sym", "op", "size") else UNKNOWN
     if name == "super":
         return UNKNOWN
     return UNKNOWN

@@ -282,9 +282,15 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
         return derived_local(op(name, a, b), f.machine.origin(f, e, ""), "")
     if varies(a) or varies(b) or (a[0] == "const" and b[0] == "const") or "size" in (a[0], b[0]):
         return folded(op(name, a, b))
+    if b == ("ext", "os.environ") and name in ("in", "not in") and a[0] == "const" and a[1] in LAUNCHED:
+        return const(name == "in")  # what is checked is a distributed run
     if name in ("==", "!=", "is", "is not", "<", "<=", ">", ">=", "in", "not in"):
         return folded(op(name, a, b))
     return UNKNOWN
+
+
+LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+"""What torchrun sets for every process."""
 
 
 def folded(v: Value) -> Value:

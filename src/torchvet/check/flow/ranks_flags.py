@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from re import compile
 
-from ..program.model import blocks_of
+from ..program.model import blocks_of, dotted
 from ..source.text import Later
 from .ranks_values import REDUCED, depends_on_rank, op, varies
 
@@ -19,7 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..program.model import Block, Function, Module
+    from ..program.model import Block, Expr, Function, Module
+    from .ranks_frames import Frame
     from .ranks_names import Names
     from .ranks_values import Value
 
@@ -99,3 +100,21 @@ class Flags:
                 else:
                     todo += [(b, guards) for b in blocks_of(s)]
         return found
+
+
+def set_by_some(f: Frame, function: Function, e: Expr) -> None:
+    """A method that only some ranks call leaves its object's plain fields as they were on the others: `if rank == 0:
+    stopper(loss)`, then `if stopper.stop` on all."""
+    ranked = next((g for g in f.path if depends_on_rank(g)), None)
+    held = e[2][2] if e[2][0] == "attr" and e[2][3] == function.name else e[2]
+    whole = dotted(held) if function.is_method and function.name != "__init__" else None
+    me = function.params[0][0] if whole and function.params else ""
+    if ranked is None or not me or whole == me:
+        return
+    for s in f.machine.program.statements(function):
+        if s[0] != "assign" or s[3][0] != "const" or not isinstance(s[3][2], bool):
+            continue
+        for t in s[2]:
+            if t[0] == "attr" and t[2][0] == "name" and t[2][2] == me:
+                key = ("some", f.module.path, e[1], t[3])
+                f.put(f"{whole}.{t[3]}", op("sel", ranked, ("sym", (*key, "set")), ("sym", (*key, "unset"))))

@@ -287,7 +287,10 @@ class Frame:
             if name:
                 self.env[name] = self.sym(pos, name)
             items, handler_alive, handler_env = self.nested(block, self.sym(pos, "except"))
-            reraises = bool(block) and block[-1][0] == "raise"
+            # `if "out of memory" in str(e): continue`, then `raise`
+            kinds = [x[0] for x in walk_block(block)]
+            goes_on = "continue" in kinds and "for" not in kinds and "while" not in kinds
+            reraises = bool(block) and block[-1][0] == "raise" and not goes_on
             handlers.append((items, pos, reraises, exceptions(kind)))
             if handler_alive:
                 ends.append(handler_env)

@@ -48,6 +48,12 @@ DATA_TEST = Later(
     r"if\b(?<=[ \tl]if)[^\n#]*(?:\.(?:item|any|all|sum|max|min|mean)\([^\n]*:|\bloss\w*(?:\.\w+\(\))*\s*[<>])"
 )
 """A decision on the values of a tensor: those of a batch are this rank's own."""
+CLOCK = Later(r"\b(?:time|monotonic|perf_counter)\(\)")
+CLOCK_TEST = Later(
+    r"\b(?:if|while)\b[^\n#]*(?:[Tt]ime|TIME|elapsed|monotonic|perf_counter|deadline|hours|minutes|seconds)[^\n#]*[<>]"
+    r"|\b(?:if|while)\b[^\n#]*[<>][^\n#]*(?:[Tt]ime|TIME|elapsed|deadline|hours|minutes|seconds)"
+)
+"""A decision by the clock, which each rank reads for itself."""
 CALLABLE = Later(r"(?:func|fn|function|callback|closure)$")
 SPAWNED = Later(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
 SHARDED = Later(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
@@ -205,6 +211,9 @@ class Suspects:
             for m in DATA_TEST.finditer(page.text):
                 if page.before(m.start()).strip() in ("", "el"):
                     self._ranked.add(id(page.at(m.start())))
+        if "time" in page.tokens and CLOCK.search(page.text):
+            for m in CLOCK_TEST.finditer(page.text):
+                self._ranked.add(id(page.at(m.start())))
         if "spawn" in page.tokens:
             names = set(SPAWNED.findall(page.text))
             self._ranked.update(id(f) for p in self.pages.values() for f in p.functions if f.name in names)

@@ -315,9 +315,20 @@ class Wrapping:
                 for w in trace.of_kind(WRAPPED):
                     if w.family != "fsdp1" or c.model is not w.result or w.order > c.order or apart(w.path, c.path):
                         continue
-                    if not self.unsharded(w) and not guarded(c, w):
+                    if not self.unsharded(w) and not guarded(c, w) and not self.runs_alone(w):
                         out.append(Order(w, c))
         return unique(out)
+
+    def runs_alone(self, w: Event) -> bool:
+        """Is the wrap on the way of a single process: `if world_size > 1: DDP(net) elif sharded: FSDP(net)`?"""
+        bindings = self.program.scope(w.function).bindings()
+        for _, truth, test in w.path:
+            if truth or test is None:
+                continue
+            held = [b[1] for b in bindings.get(test[2], ()) if b[0] == "value"] if test[0] == "name" else [test]
+            if any(several(x) for e in held for x in walk_expr(e)):
+                return True
+        return False
 
     def unsharded(self, w: Event) -> bool:
         """NO_SHARD keeps whole gradients; a strategy that cannot be seen may be that one."""
@@ -410,6 +421,13 @@ def guarded(event: Event, wrap: Event) -> bool:
         if any(x[0] == "call" for x in walk_expr(test)) or not measures(test):
             return True
     return False
+
+
+def several(e: Expr) -> bool:
+    """`world_size > 1`, `int(os.environ["WORLD_SIZE"]) > 1`."""
+    if e[0] != "cmp" or e[2] != (">",) or e[3][1][0] != "const" or e[3][1][2] != 1:
+        return False
+    return any("world_size" in str(x[-1]).lower() for x in walk_expr(e[3][0]) if x[0] in ("const", "name", "attr"))
 
 
 def measures(test: Expr) -> bool:
