@@ -61,6 +61,11 @@ class Seen:
         self.container = c
 
 
+def alone(job: Job, launch: Launch) -> int | None:
+    """Nodes of one launch: `torchrun --standalone` stays on its machine, whatever others of the script do."""
+    return 1 if any(x.kind == LAUNCHER and x.has("standalone") for x in launch.all()) else job.nodes
+
+
 class Environment:
     def __init__(self, deploy: Deploy) -> None:
         self.deploy = deploy
@@ -77,7 +82,7 @@ class Environment:
                     if env and x.kind != ENGINE:
                         found = {program(y) for y in x.all() if y.kind not in (ENGINE, IMAGE, STEP, MPI)}
                         if TRAINS in found:
-                            yield Seen(job.file, job, env, TRAINS, job.nodes, None)
+                            yield Seen(job.file, job, env, TRAINS, alone(job, x), None)
             for c in job.containers:
                 if c.env or c.env_from:
                     purpose = TRAINS if c.trains and c.purpose not in (SERVES, TESTS, NEITHER) else c.purpose

@@ -114,5 +114,7 @@ def of_jenkinsfile(file: File) -> list[Job]:
             )
     given += [(Traced.at(m[2], m.start(2)), None) for m in _INSIDE.finditer(text)]
     for options, image_name in given:
-        made.containers.append(started_with(file, options, image_name, steps, "jenkins"))
+        c = started_with(file, options, image_name, steps, "jenkins")
+        if c.gpus is not None:  # which of the stages trains is not read
+            made.containers.append(c)
     return [*out, made]

@@ -16,6 +16,7 @@ from torchvet.findings import ERROR, WARNING
 from ..program.model import Module
 from ..source.cpp import Function, Unit
 from .native_classes import Classes, _rule, grows
+from .native_fields import Fields
 from .native_held import Held, Leak
 from .native_launches import Launches
 from .native_paths import Paths
@@ -133,7 +134,10 @@ class Native:
             for f in self.interesting:
                 cls = self.sources.constructor_of(f)
                 self._of_paths(self.paths(f, cls))
-            self._faults += Classes(self).faults()
+            classes = Classes(self)
+            self._faults += classes.faults()
+            for p, held, cls in Fields(self, classes).leaks():
+                self._faults.append(self.fault(_rule(held), p.function, held.offset, "member", held, cls=cls.name))
             self._faults += Launches(self).faults()
             self._faults += Calls(self.program).faults()
         return [x for x in self._faults if x.rule == rule]
@@ -165,7 +169,7 @@ class Native:
         for held in p.created:
             if held.member or held.static or id(held) in mismatched or held.via.startswith("~"):
                 continue
-            if held.rule == "host" and held.family != "new[]":
+            if held.rule == "host" and held.family not in ("new[]", "malloc"):
                 continue  # an object may enter itself somewhere
             if held.name in p.released or held.name in p.kept:
                 continue

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+from .native_fields import Fields
 from .native_held import both_memory
 from .native_sources import RELEASING, nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..source.cpp import Class, Function
     from .native import Fault, Native
@@ -69,6 +70,8 @@ class Classes:
                         continue
                     reported.add(held.name)
                     yield self.native.fault(_rule(held), p.function, held.offset, "member", held, cls=cls.name)
+        for p, held in Fields(self.native, self).contained(cls, methods):
+            yield self.native.fault(_rule(held), p.function, held.offset, "member", held, cls=cls.name)
         yield from self.mismatched(cls, paths, closure)
         for p in paths:
             yield from self.overwritten(cls, p, methods, freed, reported)
@@ -185,7 +188,7 @@ class Classes:
             called_by_constructor = any(
                 f.name == cls.name and re.search(rf"\b{p.function.name}\s*\(", f.text) for f in methods
             )
-            if grows(conditions, held.name, p.function.text) or (
+            if grows(conditions, held.name, p.function.text, cls.members) or (
                 graph and not called_by_constructor and not conditions
             ):
                 reported.add(held.name)
@@ -336,13 +339,16 @@ def _only_returned(p: Paths, name: str) -> bool:
     )
 
 
-def grows(conditions: list[list[str]], name: str, text: str) -> bool:
-    """Whether a creation is under a comparison of sizes (`if (need > have)`) of which one is set afterwards."""
+def grows(conditions: list[list[str]], name: str, text: str, members: Iterable[str] = ()) -> bool:
+    """Whether a creation is under a comparison of sizes (`if (need > have)`) of which one is set afterwards, or under
+    one with a member that remembers them (`if (n != n_)`)."""
     for condition in conditions:
         if name in condition and any(x in condition for x in ("!", "nullptr", "NULL")):
             return False
-        if any(x in ("<", ">", "<=", ">=") for x in condition):
+        ordered = any(x in ("<", ">", "<=", ">=") for x in condition)
+        if ordered or "!=" in condition:
             for word in condition:
-                if (word[0].isalpha() or word[0] == "_") and re.search(rf"\b{re.escape(word)}\s*=(?!=)", text):
+                set_later = (word[0].isalpha() or word[0] == "_") and re.search(rf"\b{re.escape(word)}\s*=(?!=)", text)
+                if set_later and (ordered or word in members):
                     return True
     return False

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import re
 
+from .native_words import DESTROY, is_word
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..source.cpp import Stmt, Token
+    from .native_held import Held
     from .native_words import Call, Words
+
+    State = dict[str, Held]
 
 GROWS = frozenset(("push_back", "emplace_back", "push", "emplace"))
 HOLDS = re.compile(
@@ -49,6 +55,20 @@ def confined(text: str, name: str) -> bool:
     return True
 
 
+def surely_released(block: list[Stmt]) -> frozenset[str]:
+    """Names that statements of a block itself release, under no condition: whatever else of the block is given them
+    does not become their owner."""
+    out: set[str] = set()
+    for s in block:
+        if s[0] != "expr" or len(s[1]) < 4:
+            continue
+        for i, (text, _) in enumerate(s[1]):
+            following = [t for t, _ in s[1][i + 1 : i + 4]]
+            if text in DESTROY and len(following) == 3 and following[0] == "(" and following[2] in (")", ","):
+                out.add(following[1])
+    return frozenset(out)
+
+
 def described(words: Words, locals_: dict[str, str]) -> bool:
     """`desc.res.array.array = a`: a structure that describes a resource to the runtime does not take it."""
     texts = words.texts
@@ -56,3 +76,33 @@ def described(words: Words, locals_: dict[str, str]) -> bool:
         return False
     kind = locals_.get(texts[0], "").replace(" ", "")
     return bool(DESCRIBES.match(kind.rpartition("::")[2]))
+
+
+def released_elements(
+    released: dict[str, list[tuple[str, int]]], head: list[Token], after: State, last: State | None
+) -> None:
+    """`for (auto &e : all) cudaFree(e)`, `for (auto it = all.begin(); ...) cudaFree(*it)`: this releases `all`."""
+    texts = [t[0] for t in head]
+    name, rest = "", []
+    if ":" in texts and ";" not in texts:
+        at = texts.index(":")
+        name, rest = texts[at - 1], texts[at + 1 : -1]
+    else:
+        for i, text in enumerate(texts):
+            if text == "=" and i and any(t in ("begin", "cbegin", "rbegin") for t in texts[i:]):
+                name, rest = texts[i - 1], texts[i + 1 :]
+                break
+    if not name:
+        return
+    for family, offset in list(released.get(name, ())) if name != "second" else ():
+        for word in rest:
+            if is_word(word) and word not in ("begin", "this"):
+                released.setdefault(word, []).append((family, offset))
+                after.pop(word, None)
+                if last is not None:
+                    last.pop(word, None)
+                break
+    if any(n in released for n in ("second", "first")):
+        for word in rest[:1]:
+            released.setdefault(word, []).extend(released.get("second", released.get("first", [])))
+            after.pop(word, None)

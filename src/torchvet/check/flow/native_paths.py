@@ -14,9 +14,9 @@ from ..source.cpp import Function, Unreadable, declarations
 from ..source.cpp_statements import Reader
 from . import native_held as questions
 from .native_calls import creation, summaries
-from .native_containers import container_of, described
+from .native_containers import container_of, described, released_elements, surely_released
 from .native_held import Held, Leak, both_memory, join, leaves, may_own, no_deleter, released_names, succeeds, tested
-from .native_words import API, CALLS, CREATE, DESTROY, USERS, Call, Frame, Words, is_word
+from .native_words import API, CALLS, CREATE, DESTROY, KEEPERS, USERS, Call, Frame, Words, is_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ SECONDS = 1.0
 
 class Paths:
     """What one function does with resources. `leaks` stand where a path leaves with one; `released` and `kept` are the
-    variables that are released or handed over anywhere; `refills` are creations into what outlives the function."""
+    variables that are released or handed over anywhere; `refills` are creations into what outlives the function,
+    `fields` those into fields of other objects."""
 
     def __init__(
         self, sources: Sources, function: Function, cls: Class | None, depth: int = 0, body: list[Stmt] | None = None
@@ -48,6 +49,7 @@ class Paths:
         self.locals: dict[str, str] = {}
         self.params = {name: kind for kind, name in function.params if name}
         self.created: list[Held] = []
+        self.fields: list[Held] = []
         self.leaks: list[Leak] = []
         self.mismatches: list[tuple[Held, int, str]] = []
         self.overwrites: list[tuple[Held, int, str]] = []
@@ -62,6 +64,7 @@ class Paths:
         self._conditions: list[list[str]] = []
         self._passed: list[list[str]] = []  # of `if (...) return;` before: they do not hold here
         self._status: dict[str, str] = {}
+        self._sure: list[frozenset[str]] = []
         self._loops: list[tuple[set[str], list[State | None]]] = []
         self._tries = 0
         self._inline: list[list[State | None]] = []
@@ -138,6 +141,7 @@ class Paths:
     def _block(self, block: list[Stmt], state: State | None, outer: bool = False) -> State | None:
         own: set[str] = set()
         passed = len(self._passed)
+        self._sure.append(surely_released(block))
         for s in block:
             self._steps += 1
             if self._steps > MOST_STEPS or (self._steps % 256 == 0 and perf_counter() > self._until):
@@ -151,6 +155,7 @@ class Paths:
                     self._loops[-1][0].update(names)
             state = self._one(s, state)
         del self._passed[passed:]
+        self._sure.pop()
         if state is not None and not outer:
             for name in [n for n in state if n in own or (n[0] == "!" and n[1:] in own)]:
                 held = state.pop(name)
@@ -276,7 +281,7 @@ class Paths:
         self._loops.append((set(), ends))
         last = self._block(s[2], dict(after))
         self._loops.pop()
-        self._of_elements(head, after, last)
+        released_elements(self.released, head, after, last)
         if s[3]:
             return join([last, *ends])
         for name, held in (last or {}).items():  # the next turn creates anew into what still holds this one
@@ -288,33 +293,6 @@ class Paths:
                 if name not in after and held.element:
                     after[name] = held
         return join([after, last, *ends]) if last is not None or ends else after
-
-    def _of_elements(self, head: list[Token], after: State, last: State | None) -> None:
-        """`for (auto &e : all) cudaFree(e)`, `for (auto it = all.begin(); ...) cudaFree(*it)`: this releases `all`."""
-        texts = [t[0] for t in head]
-        name, rest = "", []
-        if ":" in texts and ";" not in texts:
-            at = texts.index(":")
-            name, rest = texts[at - 1], texts[at + 1 : -1]
-        else:
-            for i, text in enumerate(texts):
-                if text == "=" and i and any(t in ("begin", "cbegin", "rbegin") for t in texts[i:]):
-                    name, rest = texts[i - 1], texts[i + 1 :]
-                    break
-        if not name:
-            return
-        for family, offset in list(self.released.get(name, ())) if name != "second" else ():
-            for word in rest:
-                if is_word(word) and word not in ("begin", "this"):
-                    self.released.setdefault(word, []).append((family, offset))
-                    after.pop(word, None)
-                    if last is not None:
-                        last.pop(word, None)
-                    break
-        if any(n in self.released for n in ("second", "first")):
-            for word in rest[:1]:
-                self.released.setdefault(word, []).extend(self.released.get("second", self.released.get("first", [])))
-                after.pop(word, None)
 
     # ----------------------------------------------------------------------------------------------- expressions
     def _expression(self, tokens: list[Token], state: State, returning: bool = False) -> State | None:
@@ -411,6 +389,8 @@ class Paths:
                 state[name] = held
             return
         if not name:
+            if held.rule != "host" and path:
+                self.fields.append(held)
             return
         if call.last not in CREATE and call.name not in CREATE and "raw_alloc" not in call.name:
             held.via = call.last
@@ -541,7 +521,7 @@ class Paths:
                     what = self._given(words, user, argument, address, held)
                     if what == "free":
                         self._release(name, held.family if held else "", words.tokens[user.at][1], user.last, state)
-                    elif what == "keep":
+                    elif what == "keep" and not (user.made == "" and any(name in x for x in self._sure)):
                         self._keep(name, state, held)
                 elif returning and role == "read" and not address and questions.handed_back(words, i):
                     if held is not None:
@@ -582,7 +562,8 @@ class Paths:
             return self._owner(words, call, held)
         if name == "from_blob":
             return "" if no_deleter(words, call, self.locals) else "keep"
-        if not call.method and (name in USERS or call.name.startswith(CALLS) or name.startswith(CALLS)):
+        uses = name in USERS or call.name.startswith(CALLS) or name.startswith(CALLS)
+        if uses and not call.method and name not in KEEPERS:
             return ""
         if self.sources.leaves(name) or (name.isupper() and len(name) > 2):
             return ""  # a check: what it is about is evaluated

@@ -317,7 +317,10 @@ class Words:
             return ("=" + "".join(words), "".join(words), False) if words else None
         if how.startswith("&"):  # a parameter that is a reference
             return path_of(self.argument(call, int(how[1:])))
-        return address_of(self.argument(call, int(how)))
+        words = self.argument(call, int(how))
+        if words[1:] == [".", "data", "(", ")"] and is_word(words[0]):  # the elements of a vector
+            return words[0], words[0], True
+        return address_of(words)
 
     def assigned(self, at: int) -> tuple[str, str, bool] | None:
         """The variable that gets the value at an index: `x = f()`, `T *x = (T *)f()`."""

@@ -14,15 +14,24 @@ if TYPE_CHECKING:
 
 ENTRIES = ("__getitem__", "__getitems__", "__iter__")
 DEPTH = 4
+SEEDERS = ("numpy.random.seed", "random.seed", "torch.manual_seed")
 
 
 class Handle:
-    """`self.<attribute>` of a dataset holds what `opener` opened; `use` is an expression that a worker evaluates."""
+    """`self.<attribute>` of a dataset holds what `opener` opened; `use` is an expression that a worker evaluates.
+    Without attribute and owner: a worker_init_fn calls `opener` with the same seed in every worker."""
 
     __slots__ = ("attribute", "function", "loader", "opener", "owner", "pos", "use", "use_function")
 
     def __init__(
-        self, owner: Class, attribute: str, pos: int, function: Function, opener: str, use: Expr, use_function: Function
+        self,
+        owner: Class | None,
+        attribute: str,
+        pos: int,
+        function: Function,
+        opener: str,
+        use: Expr,
+        use_function: Function,
     ) -> None:
         self.owner = owner
         self.attribute = attribute
@@ -47,13 +56,34 @@ class Handles:
         """Handles of datasets that some loader with workers reads, once for each place that opens one."""
         out: dict[tuple[str, int], Handle] = {}
         for loader in self.settings.loaders():
-            if not self.has_workers(loader) or loader.argument("worker_init_fn") is not None:
+            if not self.has_workers(loader):
+                continue
+            if loader.argument("worker_init_fn") is not None:
+                for handle in self.seeds(loader) if self.table == "random_generators" else ():
+                    out.setdefault((handle.function.module.path, handle.pos), handle)
                 continue
             for cls in self.dataset_classes(loader):
                 for handle in self.of_class(cls):
                     handle.loader = handle.loader or loader
                     out.setdefault((handle.function.module.path, handle.pos), handle)
         return [h for _, h in sorted(out.items()) if h.function.module.path not in self.program.loaded_on_demand]
+
+    def seeds(self, loader: Loader) -> list[Handle]:
+        """Calls of a worker_init_fn that seed with a number which is the same in every worker."""
+        found = loader.argument("worker_init_fn")
+        out: list[Handle] = []
+        for f in self.settings.in_workers.callables(found[0], self.settings.origins.scope(found[1])) if found else ():
+            for call in self.program.calls(f):
+                name = self.program.qualified(call[2], self.program.scope(f)) or ""
+                if name not in SEEDERS or len(call[3]) != 1 or f.owner is not None or len(f.params) != 1:
+                    continue
+                ends = self.settings.origins.of(call[3][0], Frame(f))
+                if ends and all(o.e[0] == "const" and isinstance(o.e[2], int) for o in ends):
+                    handle = Handle(None, "", call[1], f, name, loader.call, loader.function)
+                    handle.loader = loader
+                    out.append(handle)
+                    break
+        return out
 
     def has_workers(self, loader: Loader) -> bool:
         """Can the loader have workers? A number that cannot be seen was passed on purpose."""

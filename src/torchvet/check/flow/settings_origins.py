@@ -320,7 +320,7 @@ class Origins:
         out: list[Origin] = []
         for value, f in self.program.attribute(cls, name):
             if f.name == "<module>":
-                inner = self.field_default(value, Frame(f))
+                inner = self.field_default(in_class(value, cls), Frame(f))
                 out += [relabel(o, FIELD) for o in inner]
             elif base is not None and frame.function is f and frame.call is not None:
                 out += self.of(value, frame)
@@ -535,6 +535,20 @@ class Origins:
             if x[0] == "inst":
                 return x[1]  # type: ignore[no-any-return]
         return None
+
+
+def in_class(e: Any, cls: Class, names: set[str] | None = None, depth: int = 0) -> Any:
+    """An expression of a class body with the names of the body as attributes of the class: `workers = cpus - 2`."""
+    if not isinstance(e, tuple) or depth > 6 or e[:1] in (("const",), ("lambda",)):
+        return e
+    if names is None:
+        from ..program.attributes import set_in_class
+
+        names = {name for name, _ in set_in_class(cls)} - {cls.name}
+    if len(e) == 3 and e[0] == "name" and e[2] in names:
+        return ("attr", e[1], ("name", e[1], cls.name), e[2])
+    made = tuple(in_class(x, cls, names, depth + 1) for x in e)
+    return e if all(a is b for a, b in zip(made, e)) else made
 
 
 def functions_naming(program: Program, module: Module, names: set[str]) -> Iterator[Function]:

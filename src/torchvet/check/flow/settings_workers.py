@@ -74,6 +74,7 @@ class Workers:
         out: list[Function] = []
         for cls in handles.dataset_classes(loader):
             out += handles.reached(cls, ["__getitem__", "__getitems__", "__iter__"])
+        out += self.transforms(loader)
         for o in loader.origins("collate_fn"):
             scope = self.settings.origins.scope(o.frame)
             if o.e[0] in ("name", "attr", "unknown"):
@@ -83,6 +84,22 @@ class Workers:
         if found is not None:
             out += self.callables(found[0], self.settings.origins.scope(found[1]))
         return list(dict.fromkeys(out))
+
+    def transforms(self, loader: Loader) -> list[Function]:
+        """Functions of the project, and classes that are called, in what a dataset is given as its transform."""
+        out: list[Function] = []
+        for o in loader.origins("dataset"):
+            for k, v in o.e[4] if o.e[0] == "call" else ():
+                if k is None or "transform" not in k:
+                    continue
+                for end in self.settings.origins.of(v, o.frame):
+                    if end.e[0] not in ("call", "list", "tuple", "name", "attr"):
+                        continue
+                    scope = self.settings.origins.scope(end.frame)
+                    for x in walk_expr(end.e):
+                        if x[0] in ("name", "attr", "call"):
+                            out += self.callables(x, scope)
+        return out
 
     def callables(self, e: Expr, scope: object) -> list[Function]:
         out = []
@@ -231,7 +248,11 @@ class Workers:
 
     def held_in(self, loop: Stmt, f: Function) -> Iterator[Found]:
         kept = [
-            c for c in calls_in(loop[4]) if callee_name(c) == "append" and c[2][0] == "attr" and c[2][2][0] == "name"
+            c
+            for c in calls_in(loop[4])
+            if callee_name(c) == "append"
+            and c[2][0] == "attr"
+            and (c[2][2][0] == "name" or (c[2][2][0] == "attr" and is_self(c[2][2][2], f)))
         ]
         if any(s[0] == "break" for s in walk_block(loop[4])):
             return  # a few batches
@@ -243,9 +264,11 @@ class Workers:
         ]
         raw = raw_names(loop) if kept or stored else set()
         found = [
-            (c, c[2][2][2])
+            (c, c[2][2][-1])
             for c in kept
-            if len(c[3]) == 1 and is_raw(c[3][0], raw) and self.outlives(c[2][2][2], loop, f)
+            if len(c[3]) == 1
+            and is_raw(c[3][0], raw)
+            and (self.outlives(c[2][2][2], loop, f) if c[2][2][0] == "name" else self.stays_whole(c[2][2][3], loop, f))
         ]
         counts = counters(loop) if stored else set()
         found += [
@@ -260,6 +283,25 @@ class Workers:
             return
         for e, name in found:
             yield Found(e, f, loader, name)
+
+    def stays_whole(self, name: str, loop: Stmt, f: Function) -> bool:
+        """Is `self.name` an empty list before the loop that no method of the class empties or asks for its length?"""
+        if f.owner is None:
+            return False
+        made = [e for e, _ in self.settings.handles.attributes(f.owner).get(name, ())]
+        if not made or not all(is_empty(e) for e in made):
+            return False
+        lines = self.program.lines(f.module.path)
+        text = "\n".join(lines[f.owner.first_line - 1 : f.owner.end_line])
+        changed = (
+            f".{name}.clear(",
+            f".{name}.pop",
+            f".{name} = self.{name}[",
+            f"del self.{name}",
+            f"len(self.{name})",
+        )
+        inside = "\n".join(lines[(loop[1] >> 44) - 1 : (loop[1] >> 44) + (loop[1] >> 12 & 0xFFFFF)])
+        return not any(w in text for w in changed) and f"self.{name} = " not in inside
 
     def is_dictionary(self, e: Expr, f: Function) -> bool:
         """Storing into a dictionary keeps the tensor; storing into a tensor or array copies it."""
@@ -461,9 +503,12 @@ class Life:
 
 
 def is_empty(e: Expr) -> bool:
-    """`{}`, `[]`, `set()`, `dict()`, `defaultdict(list)`: a container that holds nothing yet and has no bound."""
+    """`{}`, `[]`, `[None] * n`, `set()`, `dict()`, `defaultdict(list)`: a container that holds nothing yet and has no
+    bound."""
     if e[0] in ("dict", "list"):
         return not e[2]
+    if e[0] == "bin" and e[2] == "*" and e[3][0] == "list":  # [None] * n
+        return all(x[0] == "const" and x[2] is None for x in e[3][2])
     return e[0] == "call" and callee_name(e) in ("dict", "list", "set", "defaultdict", "OrderedDict") and not e[4]
 
 

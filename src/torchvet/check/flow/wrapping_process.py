@@ -21,15 +21,17 @@ RANK_WORDS = ("rank", "main_process", "is_main", "master", "is_primary")
 
 
 class Site:
-    """A call and where it stands; `other` is a second place that matters for it (with its function), or None."""
+    """A call and where it stands; `other` is a second place that matters for it (with its function), or None. `late`:
+    the device is set there, after this call has used another one."""
 
-    __slots__ = ("call", "function", "other", "other_function")
+    __slots__ = ("call", "function", "late", "other", "other_function")
 
     def __init__(
         self, call: Expr, function: Function, other: Expr | None = None, other_function: Function | None = None
     ) -> None:
         self.call = call
         self.function = function
+        self.late = False
         self.other = other
         self.other_function = other_function
 
@@ -248,6 +250,33 @@ class Processes:
                 wrap = next((c for c, g, _ in self.calls_of(DDP, [f.module]) if g is f), None)
                 if moved is not None and wrap is not None and moved[1] < wrap[1]:
                     out.append(Site(call, f, moved, f))
+        return [*out, *self.set_late()]
+
+    def set_late(self) -> list[Site]:
+        """`net = Net().cuda()`, only then `set_device(local)`, then DDP around it: every rank's model is on GPU 0."""
+        out = []
+        for wrap, f, _ in self.calls_of(DDP):
+            text = self.program.text(f.module.path) or ""
+            if "set_device(" not in text or "VISIBLE_DEVICES" in text or not wrap[3] or wrap[3][0][0] != "name":
+                continue
+            body = self.program.body(f)
+            setters = [s for s in body for c in statement_calls(s) if callee_name(c) == "set_device"]
+            inits = [c for s in body for c in statement_calls(s) if self.name(c, f) in INIT]
+            if len(setters) != 1 or not inits or any(k in ("device_id", None) for c in inits for k, _ in c[4]):
+                continue
+            for s in body:
+                if (
+                    s[0] != "assign"
+                    or s[1] >= setters[0][1]
+                    or wrap[1] < setters[0][1]
+                    or wrap[3][0][2] not in [t[2] for t in s[2] if t[0] == "name"]
+                ):
+                    continue
+                moved = s[3]
+                if moved[0] == "call" and callee_name(moved) == "cuda" and not moved[3] and not moved[4]:
+                    site = Site(moved, f, setters[0][2], f)
+                    site.late = True
+                    out.append(site)
         return out
 
     def on_first_gpu(self) -> list[Site]:
@@ -332,6 +361,10 @@ INIT = {"torch.distributed.init_process_group"}
 LOAD = {"torch.load"}
 OTHER_LOADS = ("torch import ", "import torch as ", "serialization")
 """Where one of these stands, torch.load may be written in another way; `load(` alone stands in every third file."""
+
+
+def statement_calls(s: Any) -> list[Expr]:
+    return [x for e in expressions_of(s) for x in walk_expr(e) if x[0] == "call"]
 
 
 def environment_of(e: Expr) -> str:

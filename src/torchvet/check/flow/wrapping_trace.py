@@ -421,11 +421,12 @@ class Trace(KnownCalls):
             m.inner is not None or m.sharded for v in me.attributes.values() for m in models_in(v)
         )
         if not holds and not self.relevance.on_path(target):
-            given = (*arguments, *keywords.values(), (me,))
+            held = me.attributes.values() if isinstance(me, Instance) else ()
+            given = (*arguments, *keywords.values(), (me,), *held)
             models = [m for v in given for m in models_in(v)]
             if not any(followed(m) for m in models) and not (models and self.relevance.optimizes(target)):
                 return self.given_back(target, e, arguments, keywords, f)
-            if not self.relevance.of(target):
+            if not self.relevance.of(target) and not (isinstance(me, Instance) and target.name == "__init__"):
                 return self.given_back(target, e, arguments, keywords, f)
         if target.is_generator:
             self.escape(arguments, keywords, e, f)

@@ -25,6 +25,27 @@ RULE = Rule(
 @RULE.asking("settings.generators.carried")
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for held in answers:
+        if not held.attribute and held.loader is not None:
+            yield RULE.at(
+                project,
+                held.function.module,
+                held.pos,
+                Text(
+                    "every worker is seeded with the same number: they draw the same numbers",
+                    "每个 worker 都用同一个数作种子：取到的随机数也相同",
+                ),
+                function=held.function,
+                help=Text(
+                    "derive the seed from torch.initial_seed() % 2**32, or leave worker_init_fn out",
+                    "由 torch.initial_seed() % 2**32 得出种子，或不传 worker_init_fn",
+                ),
+                notes=[
+                    note_at(
+                        project, held.loader.module, held.loader.pos, Text("run in each worker", "在每个 worker 中运行")
+                    )
+                ],
+            )
+            continue
         notes = [
             note_at(project, held.use_function.module, held.use[1], Text("a worker draws here", "worker 在此取随机数"))
         ]

@@ -23,6 +23,20 @@ RULE = Rule(
 @RULE.asking("wrapping.processes.unset_devices")
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for site in answers:
+        if site.late and site.other is not None:
+            yield RULE.at(
+                project,
+                site.module,
+                site.pos,
+                Text(
+                    "every rank moves its model to GPU 0: its own device is set only afterwards",
+                    "每个 rank 都把模型移到 0 号 GPU：之后才设置自己的设备",
+                ),
+                function=site.function,
+                help=Text("call torch.cuda.set_device first", "先调用 torch.cuda.set_device"),
+                notes=[note_at(project, site.module, site.other[1], Text("set here", "在此设置"))],
+            )
+            continue
         notes = []
         if site.other is not None and site.other_function is not None:
             where = site.other_function.module
