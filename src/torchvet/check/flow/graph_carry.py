@@ -127,25 +127,28 @@ class Carrying(Events):
         if value is NOTHING:
             return False
         stack, seen = [value], set(self.called_values(value.graph))
-        proven: list[Container[Node]] = [e.evidence for e in self.events(value.graph, False)]
-        if callers:
-            proven.append(self.goes_back(value.graph))
+        others: list[Node] = []
         while stack:
             node = stack.pop()
             if node in seen:
                 continue
             seen.add(node)
             kind = node.kind
-            if len(seen) > MOST_INPUTS or kind in ("call", "free", "snap") or any(node in e for e in proven):
+            if len(seen) > MOST_INPUTS or kind in ("call", "free", "snap"):
                 if kind != "call" or node.data.external is None or node.data.external in self.giving():
                     return True
                 continue
+            others.append(node)
             if kind in ("elem", "iter") and node.inputs[0].kind == "param":
                 if kind == "elem" and node.data[0] == ".":
                     return True
                 continue
             stack += self.record(node) if kind == "object" else self.sources(node)
-        return False
+        # what backward runs over is asked last: finding that costs much more than the rest
+        proven: list[Container[Node]] = [e.evidence for e in self.events(value.graph, False)] if others else []
+        if callers and others:
+            proven.append(self.goes_back(value.graph))
+        return any(node in e for e in proven for node in others)
 
     def called_values(self, graph: Graph) -> set[Node]:
         """Values of a function that it calls, or on which it calls a method of modules: they are no tensors."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from ... import knowledge
+from ..program.callers import called_names
 from .graph_modules import Modules
 from .graph_summaries import MOST_FILES
 from .graph_values import NOTHING, OFF, Graph, Loop, Node, nest_of
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from .graph_summaries import Sites
     from .graph_values import Guards
 
-CALLED_NAMES = re.compile(r"\w+(?=\()")
 MAY, HUNT, SURE = 0, 1, 2
 CALLER_LEVELS = 2
 """Callers of callers asked whether they run backward on what comes back."""
@@ -164,7 +162,7 @@ class Events(Modules):
                     elif f.end_line - f.first_line < SHORT:
                         short.append((f.name, text))
             direct = names - {"__init__", "forward"}
-            names |= {name for name, text in short if not direct.isdisjoint(CALLED_NAMES.findall(text))}
+            names |= {name for name, text in short if not direct.isdisjoint(called_names(text))}
             self._trainers = names, "__call__" in names
         return self._trainers
 

@@ -71,11 +71,11 @@ class Keeping(Evaluations):
         self._repeated: dict[int, bool] = {}
 
     def judge(self, store: Store) -> Kept | None:
-        if self.is_overwritten(store) or not self.may_carry(store.value, True):
+        if self.is_overwritten(store):
             return None
         graph = store.graph
         loops, outlives = self.growth(store)
-        if not loops and not outlives:
+        if (not loops and not outlives) or not self.may_carry(store.value, True):
             return None
         if not loops and not self.is_repeated(graph, store):
             return None

@@ -24,6 +24,8 @@ DIRECT = (
 FORWARD = Later(DIRECT)
 KEEPING = Later(DIRECT + r"|self\.\w+\(")
 """Text of a function that may keep what it is given, by itself or by another method."""
+DEEPEST_KEEPER = 2
+"""Calls inside a callee that are looked into."""
 DEFINED = Later(r"(?<=\bdef )\w+")
 
 
@@ -59,10 +61,12 @@ class Meters(Keeping):
         f = node.graph.function
         if self.runs_once(f) and (node.loop is None or f.name.startswith("test_")):
             return
+        if call.external is not None or (call.method and not self.may_be_keeper(call.method, f)):
+            return
         # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
         held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
         given = [n for n in (*call.arguments, *call.keywords.values(), *held) if self.may_carry(n)]
-        if not given or call.external is not None or (call.method and not self.may_be_keeper(call.method, f)):
+        if not given:
             return
         found_in = [g for g, _ in self.targets(node)[:3] if g.name != "__init__" and self.may_keep(g)]
         if not found_in or not any(self.carries(n) for n in given):
@@ -142,7 +146,7 @@ class Meters(Keeping):
     def keepers_of(self, f: Function, path: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Node, ...]]]:
         """The stores of a function (and of what it calls, two levels) that keep something made of its parameters in an
         object that outlives the call, with the calls that lead there."""
-        if ("keepers", id(f)) in self._busy or len(path) > 2:
+        if ("keepers", id(f)) in self._busy:
             return
         graph = self.graph(f)
         if graph.backwards:
@@ -157,7 +161,7 @@ class Meters(Keeping):
                 emptied = graph.attributes.get(store.path[1] + "=") if len(store.path) > 1 else None
                 if self.growth(store)[1] and not emptied and not self.is_overwritten(store):
                     yield store, path
-            for node in list(graph.calls.values()):
+            for node in list(graph.calls.values()) if len(path) < DEEPEST_KEEPER else ():
                 if node.kind == "call" and node.data.external is None and self.hands_on(node):
                     for g, _ in self.targets(node)[:2]:
                         if g is not f and g.name != "__init__":

@@ -302,14 +302,18 @@ class Summaries(Library):
         if known is not None:
             return known
         out: list[Node] = []
-        for caller, expr in self.program.callers(f, most, 2 * MOST_CALLERS, among):
+        for n in range(2 * MOST_CALLERS):
+            sites = self.program.callers(f, most, n + 1, among)
+            if len(sites) <= n or len(out) >= MOST_CALLERS:
+                break
+            caller, expr = sites[n]
             if caller is f:
                 continue
             node = self.graph(caller).calls.get(expr[1])
             if node is not None and node not in out:
                 out.append(node)
-        self._calls_of[key] = out[:MOST_CALLERS]
-        return out[:MOST_CALLERS]
+        self._calls_of[key] = out
+        return out
 
     # -------------------------------------------------------------------------------------------------------- values
     def bound(self, free: Node) -> list[Node]:

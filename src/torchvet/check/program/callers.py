@@ -1,14 +1,251 @@
-"""Which calls can run a function, told by text and names before anything is resolved: most calls of a common name
-(`train`, `update`) are of something else."""
+"""Where functions are called: an index of the words before brackets, then, by text and names, which of those calls can
+mean a function before anything is resolved: most calls of a common name (`train`, `update`) are of something else."""
 
 from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from posixpath import dirname
+
+from .model import COMPOUND, blocks_of, collect_expr, definitions, expressions_of
+from .names import call_targets
 
 NO_USE, OWN_USE, USE = 0, 1, 2
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .model import Expr, Function
+    from collections.abc import Iterator
+
+    from .model import Block, Expr, Function, Module
     from .names import Scope
+
+    Paths = frozenset[str] | None
+    Site = tuple[Function, Expr]
+
+NEAR_FILES = 400
+"""Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
+FEW_QUERIES = 10
+"""Names looked for in the texts one by one before all names are indexed."""
+
+
+class Sites:
+    """The part of `Program` that knows texts and callers."""
+
+    modules: dict[str, Module]
+    files: list[str]
+
+    def __init__(self) -> None:
+        self._callers: dict[tuple[int, int, Paths], list[Site]] = {}
+        self._more_callers: dict[tuple[int, int, Paths], Iterator[Site]] = {}
+        self._near: dict[str, list[str]] = {}
+        self._around: dict[str, tuple[int, dict[str, int]]] = {}
+        """By project: (number of modules, {file: rank} of all that are searched for callers)."""
+        self._uses: dict[str, dict[str, int]] = {}
+        self._called: dict[str, frozenset[str]] = {}
+        self._naming: dict[str, list[str]] = {}
+        """The indexed files that call or define something of a name."""
+        self._starts: dict[str, tuple[str, list[int]]] = {}
+        self._queries = 0
+        self._spans: dict[str, list[tuple[int, int, int, Function]]] = {}
+
+    if TYPE_CHECKING:
+
+        def text(self, path: str) -> str | None: ...
+        def lines(self, path: str) -> list[str]: ...
+        def module(self, path: str) -> Module | None: ...
+        def main(self, module: Module) -> Function: ...
+        def project_root(self, folder: str) -> str | None: ...
+        def body(self, function: Function) -> Block: ...
+        def scope(self, function: Function) -> Scope: ...
+        def may_define(self, function: Function) -> bool: ...
+        def nested(self, function: Function, pos: int, row: object) -> Function: ...
+
+    # ---------------------------------------------------------------------------------------------- callers
+    def callers(self, function: Function, most: int = 0, first: int = 0, among: Paths = None) -> list[Site]:
+        """Every call in the project that may run `function`, with the function (or module code) that holds it. `most`:
+        none where more modules than this call something of the name (0: no limit). `first`: only so many of them, the
+        others are not looked for (0: all). `among`: only those in these files."""
+        key = (id(function), most, among)
+        found = self._callers.setdefault(key, [])
+        if key not in self._more_callers:
+            self._more_callers[key] = self._find_callers(function, most, among)
+        if not first:
+            found += self._more_callers[key]
+            return found
+        for caller in self._more_callers[key] if len(found) < first else ():
+            found.append(caller)
+            if len(found) >= first:
+                break
+        return found[:first]
+
+    def _find_callers(self, function: Function, most: int, among: Paths) -> Iterator[Site]:
+        name = function.name
+        if name in ("__init__", "__call__", "forward", "__enter__", "__new__") and function.owner:
+            name = function.owner.name if name in ("__init__", "__new__") else ""
+        if not name:
+            return
+        paths = self._paths_naming(function, name)
+        if most and len(paths) > most:
+            return
+        for path in paths:
+            rows = self.rows_calling(path, name) if among is None or path in among else []
+            module = self.module(path) if rows else None
+            for f in self.functions_on(module, rows) if module is not None else ():
+                for g in self._around_rows(f, rows):
+                    scope = self.scope(g)
+                    for call in calls_on(self.body(g), rows, name):
+                        if may_mean(function, call, scope) and function in call_targets(call, scope):
+                            yield g, call
+
+    def _around_rows(self, function: Function, rows: list[int]) -> Iterator[Function]:
+        """A function and those defined inside it to which one of the sorted lines belongs."""
+        yield function
+        if function.name == "<module>" or not self.may_define(function):
+            return
+        for kind, pos, row in definitions(self.body(function)):
+            inner = (
+                [self.nested(function, pos, row)]
+                if kind == "def"
+                else function.module.class_at(pos, row, None, function).methods.values()
+            )
+            for f in inner:
+                if any_between(rows, f.first_line, f.end_line):
+                    yield from self._around_rows(f, rows)
+
+    def functions_on(self, module: Module, rows: list[int]) -> list[Function]:
+        """Functions and methods (nested ones not entered) to which one of the sorted lines belongs; last the module's
+        own code, when a line belongs to none."""
+        if module.path not in self._spans:
+            found = enumerate(module.all_functions())
+            self._spans[module.path] = sorted([(f.first_line, f.end_line, i, f) for i, f in found], key=lambda x: x[0])
+        spans = self._spans[module.path]
+        hit: dict[int, Function] = {}
+        outside = False
+        for row in rows:
+            at = bisect_right(spans, row, key=lambda x: x[0]) - 1
+            if at >= 0 and row <= spans[at][1]:
+                hit[spans[at][2]] = spans[at][3]
+            else:
+                outside = True
+        return [*(hit[i] for i in sorted(hit)), *((self.main(module),) if outside else ())]
+
+    def lines_calling(self, function: Function) -> Iterator[tuple[str, int]]:
+        """(file, line) of the calls that by their text may run a function, but for its own: nothing is parsed."""
+        for path in self._paths_naming(function, function.name):
+            for row in self.rows_calling(path, function.name):
+                if path != function.module.path or not function.first_line <= row <= function.end_line:
+                    yield path, row
+
+    def rows_calling(self, path: str, name: str) -> list[int]:
+        """Numbers of the lines of a file that call something of this name, examples in docstrings left out."""
+        text, starts = self.indexed(path)
+        out = []
+        for row in self.lines_with(path, name, called=True):
+            end = starts[row] if row < len(starts) else len(text)
+            if text[starts[row - 1] : end].lstrip()[:4] not in (">>> ", "... "):
+                out.append(row)
+        return out
+
+    def _paths_naming(self, function: Function, name: str) -> list[str]:
+        """The files whose text calls something of this name; for a nested function, no other than its own."""
+        if function.parent is not None and function.owner is None:
+            return [function.module.path]
+        around = self._searched(dirname(function.module.path))
+        paths = list(around)
+        self._queries += 1
+        if self._queries > FEW_QUERIES:
+            for path in paths if not around.keys() <= self._called.keys() else ():
+                self.called(path)
+            paths = sorted([p for p in self._naming.get(name, ()) if p in around], key=around.__getitem__)
+        uses = self._uses.setdefault(name, {})
+        out = []
+        for path in paths:
+            use = uses.get(path)
+            if use is None:
+                use = uses[path] = use_of(self.text(path) or "", name)
+            if use == NO_USE or (use == OWN_USE and function.owner is None and path != function.module.path):
+                continue
+            out.append(path)
+        return out
+
+    def _searched(self, folder: str) -> dict[str, int]:
+        """{file: rank} of the files searched for callers of what lies in a folder: the parsed ones, and in a small
+        project all."""
+        root = self.project_root(folder)
+        prefix = (root if root is not None else folder) or ""
+        known = self._around.get(prefix)
+        if known is None or known[0] != len(self.modules):
+            if prefix not in self._near:
+                near = [p for p in self.files if p.startswith(prefix)]
+                self._near[prefix] = near if len(near) <= NEAR_FILES else []
+            paths = dict.fromkeys([*self.modules, *self._near[prefix]])
+            known = self._around[prefix] = (len(self.modules), {p: i for i, p in enumerate(paths)})
+        return known[1]
+
+    # ------------------------------------------------------------------------------------------------- texts
+    def text_of(self, function: Function) -> str:
+        """The lines of a function, joined."""
+        text, starts = self.indexed(function.module.path)
+        end = function.end_line
+        return text[starts[function.first_line - 1] : starts[end] if end < len(starts) else len(text)]
+
+    def indexed(self, path: str) -> tuple[str, list[int]]:
+        """The text of a file with plain line ends, and where its lines start."""
+        known = self._starts.get(path)
+        if known is None:
+            from itertools import accumulate
+
+            text = self.text(path) or ""
+            text = "\n".join(self.lines(path)) if "\r" in text or "\f" in text else text
+            lengths = accumulate(map(len, self.lines(path)), initial=0)
+            known = self._starts[path] = (text, [i + total for i, total in enumerate(lengths)][:-1])
+        return known
+
+    def lines_with(self, path: str, word: str, called: bool = False) -> list[int]:
+        """Numbers of the lines of a file that hold a word; `called`: that call a function of this name."""
+        text, starts = self.indexed(path)
+        out: list[int] = []
+        at = call_at(text, word, 0) if called else text.find(word)
+        while at >= 0:
+            row = bisect_right(starts, at)
+            if not out or out[-1] != row:
+                out.append(row)
+            at = call_at(text, word, at + len(word)) if called else text.find(word, at + len(word))
+        return out
+
+    def called(self, path: str) -> frozenset[str]:
+        """All names that are called or defined in a file."""
+        known = self._called.get(path)
+        if known is None:
+            known = self._called[path] = called_names(self.text(path) or "")
+            for name in known:
+                self._naming.setdefault(name, []).append(path)
+        return known
+
+
+def any_between(rows: list[int], first: int, end: int) -> bool:
+    """Does one of the sorted lines lie between two?"""
+    at = bisect_left(rows, first)
+    return at < len(rows) and rows[at] <= end
+
+
+def calls_on(block: Block, rows: list[int], name: str) -> Iterator[Expr]:
+    """The calls of something of this name in the statements of a block on the sorted lines, in order; definitions are
+    not entered."""
+    for s in block:
+        kind = s[0]
+        if kind != "def" and kind != "class":
+            first = s[1] >> 44
+            if not any_between(rows, first, first + (s[1] >> 12 & 0xFFFFF)):
+                continue
+        for e in expressions_of(s):
+            found: list[Expr] = []
+            collect_expr(e, found)
+            for x in found:
+                if x[0] == "call" and callee_name(x) == name:
+                    yield x
+        if kind in COMPOUND:
+            for sub in blocks_of(s):
+                yield from calls_on(sub, rows, name)
 
 
 def may_mean(function: Function, call: Expr, scope: Scope) -> bool:
@@ -40,7 +277,7 @@ def called_names(text: str) -> frozenset[str]:
     """All names before an opening bracket: ten times as fast when the text is read backwards, from the brackets on."""
     from re import findall
 
-    return frozenset([found[:0:-1] for found in findall(r"\(\w+", text[::-1])])
+    return frozenset([found[:0:-1] for found in set(findall(r"\(\w+", text[::-1]))])
 
 
 def call_at(text: str, name: str, start: int) -> int:

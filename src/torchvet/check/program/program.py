@@ -8,11 +8,10 @@ folder, in the folder above its outermost package, and in the folders between th
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
-from posixpath import dirname, join
+from posixpath import join
 
 from ..source.search import searchable
-from .callers import NO_USE, OWN_USE, call_at, called_names, callee_name, may_mean, use_of
+from .callers import Sites, call_at, called_names, callee_name
 from .collect import lower, lower_function
 from .folders import above, below, is_top
 from .guard import Guard
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from .model import Block, Expr, Stmt
     from .names import Entity
 
-    Paths = frozenset[str] | None
-    Site = tuple[Function, Expr]
-
 __all__ = ("Program", "call_at", "called_names", "callee_name")
 
 MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
@@ -39,14 +35,13 @@ NOTHING: frozenset[str] = frozenset()
 MOST_ON_DEMAND = 100_000
 """A file of the walk that holds no subject word and is larger than this (characters) is not opened because a call leads
 there: it is a table or a model, parsing costs 10 ms and more, and what it gives stays unknown."""
-NEAR_FILES = 400
-"""Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
 
 
-class Program:
+class Program(Sites):
     """The modules of one check. `root` is absolute; module paths are relative to it, in POSIX form."""
 
     def __init__(self, root: str, files: Iterable[str], read: Callable[[str], str | None]) -> None:
+        super().__init__()
         self.root = root
         self.files = list(files)
         self._walked = frozenset(self.files)
@@ -64,19 +59,11 @@ class Program:
         self._roots: dict[str, str | None] = {}
         self._scopes: dict[int, Scope] = {}
         self._mains: dict[str, Function] = {}
-        self._callers: dict[tuple[int, int, Paths], list[Site]] = {}
-        self._more_callers: dict[tuple[int, int, Paths], Iterator[Site]] = {}
         self._heirs: Heirs | None = None
         self._bases: dict[int, tuple[list[Class], list[str]]] = {}
         self._attributes: Attributes | None = None
         self._found: dict[tuple[str, str, int], str | None] = {}
         self._defined: dict[tuple[str, str], str] = {}
-        self._near: dict[str, list[str]] = {}
-        self._uses: dict[str, dict[str, int]] = {}
-        self._called: dict[str, frozenset[str]] = {}
-        self._starts: dict[str, tuple[str, list[int]]] = {}
-        self._queries = 0
-        self._spans: dict[str, list[tuple[int, int, int, Function]]] = {}
         self._statements: dict[int, tuple[Stmt, ...]] = {}
         self._expressions: dict[int, tuple[Expr, ...]] = {}
         self._calls: dict[int, tuple[Expr, ...]] = {}
@@ -352,132 +339,6 @@ class Program:
             if name in names:
                 out[name] = value
         return out
-
-    def callers(self, function: Function, most: int = 0, first: int = 0, among: Paths = None) -> list[Site]:
-        """Every call in the project that may run `function`, with the function (or module code) that holds it. `most`:
-        none where more modules than this call something of the name (0: no limit). `first`: only so many of them, the
-        others are not looked for (0: all). `among`: only those in these files."""
-        key = (id(function), most, among)
-        found = self._callers.setdefault(key, [])
-        if key not in self._more_callers:
-            self._more_callers[key] = self._find_callers(function, most, among)
-        if not first:
-            found += self._more_callers[key]
-            return found
-        for caller in self._more_callers[key] if len(found) < first else ():
-            found.append(caller)
-            if len(found) >= first:
-                break
-        return found[:first]
-
-    def _find_callers(self, function: Function, most: int, among: Paths) -> Iterator[Site]:
-        name = function.name
-        if name in ("__init__", "__call__", "forward", "__enter__", "__new__") and function.owner:
-            name = function.owner.name if name in ("__init__", "__new__") else ""
-        if not name:
-            return
-        paths = self._paths_naming(function, name)
-        if most and len(paths) > most:
-            return
-        for path in paths:
-            rows = self.rows_calling(path, name) if among is None or path in among else []
-            module = self.module(path) if rows else None
-            for f in self.functions_on(module, rows) if module is not None else ():
-                for g in self.with_nested(f):
-                    scope = self.scope(g)
-                    for call in self.calls(g):
-                        if callee_name(call) != name or not may_mean(function, call, scope):
-                            continue
-                        if function in call_targets(call, scope):
-                            yield g, call
-
-    def functions_on(self, module: Module, rows: list[int]) -> list[Function]:
-        """Functions and methods (nested ones not entered) to which one of the sorted lines belongs; last the module's
-        own code, when a line belongs to none."""
-        if module.path not in self._spans:
-            found = enumerate(module.all_functions())
-            self._spans[module.path] = sorted([(f.first_line, f.end_line, i, f) for i, f in found], key=lambda x: x[0])
-        spans = self._spans[module.path]
-        hit: dict[int, Function] = {}
-        outside = False
-        for row in rows:
-            at = bisect_right(spans, row, key=lambda x: x[0]) - 1
-            if at >= 0 and row <= spans[at][1]:
-                hit[spans[at][2]] = spans[at][3]
-            else:
-                outside = True
-        return [*(hit[i] for i in sorted(hit)), *((self.main(module),) if outside else ())]
-
-    def lines_calling(self, function: Function) -> Iterator[tuple[str, int]]:
-        """(file, line) of the calls that by their text may run a function, but for its own: nothing is parsed."""
-        for path in self._paths_naming(function, function.name):
-            for row in self.rows_calling(path, function.name):
-                if path != function.module.path or not function.first_line <= row <= function.end_line:
-                    yield path, row
-
-    def rows_calling(self, path: str, name: str) -> list[int]:
-        """Numbers of the lines of a file that call something of this name, examples in docstrings left out."""
-        found = self.lines_with(path, name, called=True)
-        return [i for i in found if self.source_line(path, i).lstrip()[:4] not in (">>> ", "... ")]
-
-    def _paths_naming(self, function: Function, name: str) -> list[str]:
-        """The files whose text calls something of this name; for a nested function, no other than its own."""
-        if function.parent is not None and function.owner is None:
-            return [function.module.path]
-        root = self.project_root(dirname(function.module.path))
-        prefix = (root if root is not None else dirname(function.module.path)) or ""
-        if prefix not in self._near:
-            near = [p for p in self.files if p.startswith(prefix)]
-            self._near[prefix] = near if len(near) <= NEAR_FILES else []
-        paths = dict.fromkeys([*self.modules, *self._near[prefix]])
-        self._queries += 1
-        if self._queries > 10:
-            paths = dict.fromkeys([p for p in paths if name in (self._called.get(p) or self.called(p))])
-        uses = self._uses.setdefault(name, {})
-        out = []
-        for path in paths:
-            use = uses.get(path)
-            if use is None:
-                use = uses[path] = use_of(self.text(path) or "", name)
-            if use == NO_USE or (use == OWN_USE and function.owner is None and path != function.module.path):
-                continue
-            out.append(path)
-        return out
-
-    def text_of(self, function: Function) -> str:
-        """The lines of a function, joined."""
-        text, starts = self.indexed(function.module.path)
-        end = function.end_line
-        return text[starts[function.first_line - 1] : starts[end] if end < len(starts) else len(text)]
-
-    def indexed(self, path: str) -> tuple[str, list[int]]:
-        """The text of a file with plain line ends, and where its lines start."""
-        if path not in self._starts:
-            from itertools import accumulate
-
-            text = self.text(path) or ""
-            text = "\n".join(self.lines(path)) if "\r" in text or "\f" in text else text
-            lengths = accumulate(map(len, self.lines(path)), initial=0)
-            self._starts[path] = (text, [i + total for i, total in enumerate(lengths)][:-1])
-        return self._starts[path]
-
-    def lines_with(self, path: str, word: str, called: bool = False) -> list[int]:
-        """Numbers of the lines of a file that hold a word; `called`: that call a function of this name."""
-        text, starts = self.indexed(path)
-        out: list[int] = []
-        at = call_at(text, word, 0) if called else text.find(word)
-        while at >= 0:
-            row = bisect_right(starts, at)
-            if not out or out[-1] != row:
-                out.append(row)
-            at = call_at(text, word, at + len(word)) if called else text.find(word, at + len(word))
-        return out
-
-    def called(self, path: str) -> frozenset[str]:
-        """All names that are called or defined in a file."""
-        if path not in self._called:
-            self._called[path] = called_names(self.text(path) or "")
-        return self._called[path]
 
     def with_nested(self, function: Function) -> Iterator[Function]:
         """A function and the functions and local classes' methods defined inside it."""
