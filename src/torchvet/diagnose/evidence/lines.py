@@ -46,16 +46,28 @@ def blocks(item: Item) -> Iterator[tuple[int, list[bytes]]]:
         yield number, [rest]
 
 
+_DIGITS = b"0123456789"
+
+
+def distinct(text: bytes) -> bytes:
+    """The distinct lines of a text, without their digits, each behind a line end: a log of steps is a few of them."""
+    lines = set(text.translate(None, _DIGITS).split(b"\n"))
+    return b"\n" + b"\n".join(lines)
+
+
 class Literals:
     """Which of many literals a block of text holds: short pieces that they share are looked for first.
 
     One search of a long text for a literal is cheap, two hundred are not; a greedy cover of the literals by common
-    pieces of `size` bytes leaves a third of the searches.
+    pieces of `size` bytes leaves a third of the searches. They are made in the distinct lines, which hold no digits.
     """
 
     def __init__(self, literals: Iterable[bytes], size: int = 4) -> None:
         self.place = {literal: i for i, literal in enumerate(dict.fromkeys(literals))}
-        left = set(self.place)
+        self.whole: dict[bytes, list[bytes]] = {}  # a literal without its digits -> the literals
+        for literal in self.place:
+            self.whole.setdefault(literal.translate(None, _DIGITS), []).append(literal)
+        left = set(self.whole)
         self.groups: list[tuple[bytes, list[bytes]]] = []
         pieces: dict[bytes, set[bytes]] = {}
         for literal in left:
@@ -70,9 +82,13 @@ class Literals:
             self.groups.append((piece, sorted(covered)))
             left -= covered
 
-    def inside(self, text: bytes) -> tuple[bytes, ...]:
-        """Those that the text holds, in the order in which they were given: the first pattern of a kind wins."""
-        found = [x for piece, group in self.groups if piece in text for x in group if x in text]
+    def inside(self, text: bytes, lines: bytes) -> tuple[bytes, ...]:
+        """Those that the text holds, in the order in which they were given: the first pattern of a kind wins.
+
+        `lines`: `distinct(text)`.
+        """
+        near = [x for piece, group in self.groups if piece in lines for x in group if x in lines]
+        found = [x for short in near for x in self.whole[short] if x == short or x in text]
         return tuple(sorted(found, key=self.place.__getitem__))
 
 

@@ -14,12 +14,12 @@ from ..model import MEDIUM, WEAK, Fact
 from .frames import frame_of, own_frame
 from .kernel import KERNEL_BY_LITERAL, kernel_fact
 from .launcher import Block
-from .lines import Literals, blocks, clean, sampled, words
+from .lines import Literals, blocks, clean, distinct, sampled, words
 from .patterns import BY_LITERAL, GROUP, RAW, plain_part, size_of, values_of
 from .places import place_of
 from .prefixes import Speaker, has_tasks, speaker_of
 from .reader import Reader
-from .series import NAN_HINTS, Series, Steps, memory_of, nan_of
+from .series import NAN_HINT, Series, Steps, memory_of, nan_of
 from .times import clock_of, time_of
 from .tracebacks import Traceback, is_box, starts, thread_of
 
@@ -311,7 +311,7 @@ class LogReading:
                     continue
                 series = voice.series[key] = Series(name, context, number)
             series.add(at, value)
-        if any(hint in line for hint in NAN_HINTS) and (nan := nan_of(line)):
+        if NAN_HINT.search(line) and (nan := nan_of(line)):
             what, value_text, skipped = nan
             row = voice.nan
             if not row:
@@ -429,18 +429,25 @@ def read(item: Item) -> Iterator[Fact]:
     for number, lines in blocks(item):
         whole = b"\n".join(lines)
         done += len(whole) + 1
-        active = literals.inside(whole)
+        few = distinct(whole)
+        active = literals.inside(whole, few)
         hints = (
             active
             or reading.busy
-            or b"Traceback" in whole
-            or b"Exception " in whole
-            or b"\nFailures:" in whole
-            or b"\n-- Process " in whole
+            or b"Traceback" in few
+            or b"Exception " in few
+            or b"\nFailures:" in few
+            or b"\n-- Process " in few
         )
-        nan = b"nan" in whole or b"NaN" in whole
+        nan = b"nan" in few or b"NaN" in few
         near = item.size - done < NEAR_END
         last = len(lines) - 16
+        if not (hints or nan or near) and number >= EVERY_LINE:
+            for at in sorted({*range(0, len(lines), SPARSE), *range(max(0, last), len(lines))}):
+                reading.line(number + at, lines[at], active, True)
+            yield from reading.facts
+            reading.facts = []
+            continue
         for at, line in enumerate(lines):
             if number + at < EVERY_LINE or near or at % SPARSE == 0 or at >= last:
                 reading.line(number + at, line, active, True)

@@ -25,7 +25,9 @@ _MEMORY = re.compile(
     rb"(?:[_ (/]?(?P<unit>kib|kb|mib|mb|gib|gb|bytes)\b\)?)?['\"]?\s{0,2}[:=]?\s{0,3}(?P<value>\d+(?:\.\d+)?)\s?(?P<unit2>kib|kb|mib|mb|gib|gb|bytes|b|k|m|g)?\b"
 )
 _HOST = (b"rss", b"resident", b"vmrss", b"host", b"cpu", b"process", b"ram", b"uss", b"pss")
-_MEMORY_HINTS = (b"mem", b"Mem", b"MEM", b"rss", b"RSS", b"lloc", b"eserved", b"RAM", b"ram", b"esident", b"uss")
+_MEMORY_HINT = re.compile(rb"[mM]em|MEM|rss|RSS|[aA]lloc|eserved|[vV]?(?:RAM|ram)|esident|[up]ss")
+_BEFORE = 40
+"""The longest name of `_MEMORY` has fewer bytes before its hint."""
 _NAN = re.compile(
     rb"(?i)\b(?P<what>[\w/.]*loss[\w/.]*|ce|nll|perplexity|ppl|grad(?:ient)?(?:[ _]?norm)?s?|logits?|activations?|outputs?|weights?|param\w*)\b"
     rb"['\"]?\s{0,3}(?:is|was|are|became|[:=|])?\s{0,3}(?P<value>nan|[-+]?inf(?:inity)?)\b"
@@ -39,7 +41,7 @@ _NAN_WORDS = re.compile(
 )
 _SCALER = re.compile(rb"(?i)loss[ _]?scale|gradscaler|overflow")
 _SKIP = re.compile(rb"(?i)\bskip(?:ped|ping|s)?\b|\bignor(?:ed|ing)\b|\bdropp(?:ed|ing)\b")
-NAN_HINTS = (b"nan", b"NaN", b"NAN", b" inf", b"=inf", b":inf", b"-inf", b" Inf", b"finite")
+NAN_HINT = re.compile(rb"nan|NaN|NAN|[ =:\-]inf| Inf|finite")
 _STEPPY = re.compile(rb"(?i)eval|valid|test|infer|predict|generat|warm")
 KEPT = 64
 
@@ -47,10 +49,11 @@ KEPT = 64
 class Steps:
     """Step numbers of one voice, per context (the words before the number)."""
 
-    __slots__ = ("best", "contexts", "lines")
+    __slots__ = ("best", "contexts", "lines", "words")
 
     def __init__(self) -> None:
         self.contexts: dict[str, list[int]] = {}  # context -> [last, count, first line, last line]
+        self.words: dict[bytes, str] = {}  # what stands before a number, without digits -> its context
         self.lines = 0
         self.best = ""
 
@@ -60,8 +63,13 @@ class Steps:
         if found:
             step = int(found.group(2))
             before = line[max(0, found.start() - 40) : found.end(1)]
-            context = re.sub(rb"[^A-Za-z]+", b" ", before).strip().lower().decode("ascii", "replace")
-            context = " ".join(context.split()[-3:])
+            key = before.translate(None, b"0123456789:.,")  # dates and numbers differ from line to line
+            context = self.words.get(key, "")
+            if not context:
+                letters = re.sub(rb"[^A-Za-z]+", b" ", before).strip().lower().decode("ascii", "replace")
+                context = " ".join(letters.split()[-3:])
+                if len(self.words) < 256:
+                    self.words[key] = context
         elif found := _BAR.search(line):
             step, context = int(found.group(1)), "bar"
         else:
@@ -143,10 +151,11 @@ def slope(points: list[tuple[int, float]]) -> float:
 
 def memory_of(line: bytes) -> list[tuple[str, float]]:
     """("rss" or "cuda", bytes) of a line that tells memory in a unit."""
-    if not any(hint in line for hint in _MEMORY_HINTS):
+    hint = _MEMORY_HINT.search(line, 0, 2000)
+    if hint is None:
         return []
     out: list[tuple[str, float]] = []
-    for found in _MEMORY.finditer(line[:2000]):
+    for found in _MEMORY.finditer(line, max(0, hint.start() - _BEFORE), 2000):
         unit = found.group("unit") or found.group("unit2")
         if not unit:
             continue
