@@ -389,3 +389,26 @@ class Sim:
                     f"{c10}:1895] {mark} Process group watchdog thread terminated with exception: [Rank {here}] {caught}"
                 )
         return lines
+
+    def logs(self, folder, errors=None, ranks=None, torch="2.6"):
+        """Standard output and error of every rank, as `torchrun --log-dir` keeps them."""
+        for rank in range(self.world) if ranks is None else ranks:
+            place = Path(folder) / f"logs/job_x1/attempt_0/{rank}"
+            place.mkdir(parents=True, exist_ok=True)
+            (place / "stdout.log").write_text("".join(f"{line}\n" for line in self.said[rank]))
+            told = (errors or {}).get(rank)
+            if told is None:
+                told = "".join(f"{line}\n" for line in self.watchdog(rank, torch))
+            (place / "stderr.log").write_text(told)
+
+    def merged(self, path, prefix, torch="2.6"):
+        """All ranks in one file, each line behind `prefix(rank)`."""
+        lines = [
+            prefix(r) + said[n]
+            for n in range(max(map(len, self.said)))
+            for r, said in enumerate(self.said)
+            if n < len(said)
+        ]
+        lines += [prefix(r) + line for r in range(self.world) for line in self.watchdog(r, torch)]
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text("\n".join(lines) + "\n")

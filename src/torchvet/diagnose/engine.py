@@ -17,6 +17,7 @@ __all__ = ["diagnose", "read"]
 def diagnose(paths: list[str], progress: Callable[[str], None] | None = None, world: int | None = None) -> Diagnosis:
     """Read what is left of a job and say what ended it. `world`: its size, as the user knows it. UserError: a path does
     not exist."""
+    from .closer import look_closer
     from .ranks import settle
     from .unexplained import unexplained
     from .verdict import judged
@@ -26,6 +27,7 @@ def diagnose(paths: list[str], progress: Callable[[str], None] | None = None, wo
         facts.append(Fact("output", "--ranks", values={"worlds": {str(world): 1}}))
     case = Case(facts, inventory)
     settle(case)
+    look_closer(case)
     found: list[Hypothesis] = []
     for cause in all_causes().values():
         assert cause.judge is not None

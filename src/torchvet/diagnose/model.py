@@ -94,12 +94,14 @@ class Inventory:
     """What is here and what is missing; shown before everything else.
 
     files     (source, kind, size in bytes, number of facts)
+    paths     source -> where it lies on this machine (the archive, for what is inside one)
     problems  (source, Text): truncated, empty, refused, unreadable
     missing   Text for each thing that a job of this size should have left
     """
 
     files: list[tuple[str, str, int, int]] = field(default_factory=list)
     problems: list[tuple[str, Text]] = field(default_factory=list)
+    paths: dict[str, str] = field(default_factory=dict)
     missing: list[Text] = field(default_factory=list)
     world: int | None = None
     nodes: list[str] = field(default_factory=list)
@@ -116,6 +118,14 @@ class Case:
         for fact in self.facts:
             self.by_kind.setdefault(fact.kind, []).append(fact)
         self._waits: Waits | None = None
+
+    def replace(self, facts: Iterable[Fact]) -> None:
+        """Other facts in place of all; what was concluded from the old ones is forgotten."""
+        self.facts = list(facts)
+        self.by_kind = {}
+        for fact in self.facts:
+            self.by_kind.setdefault(fact.kind, []).append(fact)
+        self._waits = None
 
     def of(self, *kinds: str, rank: int | None = None) -> list[Fact]:
         """The facts of some kinds, in the order they were read; with `rank`, only those about it."""

@@ -47,10 +47,12 @@ def read(
             results.append((entry[0], "", -1, [], [(entry[0], entry[1].plain())]))
         elif entry.data is None and not entry.offset:
             waiting.append((len(results), (entry.name, entry.path, entry.size)))
+            inventory.paths[entry.name] = entry.path
             results.append(None)
         else:  # inside an archive: its bytes are here, and only until the next one is asked for
             if progress:
                 progress(entry.name)
+            inventory.paths[entry.name] = entry.path
             results.append(read_item(entry, readers))
     for index, done in _worked(waiting, jobs, progress):
         results[index] = done
@@ -107,6 +109,11 @@ def _fact(row: Row, shared: dict[str, Any], inventory: Inventory) -> Fact:
     elif fact.kind == "reduced-file":
         v = fact.values
         inventory.files.append((fact.source, str(v.get("kind")), int(v.get("size") or 0), int(v.get("facts") or 0)))
+        if v.get("path") and v.get("kind") == "recorder":
+            from .closer import reachable
+
+            outer, _, name = fact.source.partition("!")
+            inventory.paths[fact.source] = reachable(str(v["path"]), inventory.paths.get(outer, outer), name)
     elif fact.kind == "reduced-problem":
         inventory.problems.append((fact.source, Text(fact.text, str(fact.values.get("zh") or ""))))
     return fact

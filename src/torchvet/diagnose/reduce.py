@@ -1,13 +1,15 @@
 """Evidence made small: the facts of some files as JSON lines, to be read by `diagnose` like any other file.
 
 Each node reduces its own logs and dumps (`torchvet diagnose --reduce FILE... -o node-7.facts`), one place reads the
-results. A dump of 500 kB becomes about 10 kB. Line by line: a head; {"file": [name, kind, size, facts]};
+results. A dump of 500 kB becomes about 10 kB. Line by line: a head; {"file": [name, kind, size, facts, place]}
+(place: of a dump, where it lay, to be read again where it can be reached);
 {"problem": [name, English, Chinese]}; facts as `Fact.plain` gives them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 
 from torchvet.findings import Text
 
@@ -31,7 +33,9 @@ def reduced(paths: list[str], progress: Callable[[str], None] | None = None) -> 
     facts, inventory = read(paths, progress)
     yield HEAD + "\n"
     for row in inventory.files:
-        yield json.dumps({"file": list(row)}, ensure_ascii=False) + "\n"
+        # only whole files can be opened again, by the one who still has them
+        path = inventory.paths.get(row[0], "") if row[1] == "recorder" and "!" not in row[0] else ""
+        yield json.dumps({"file": [*row, *([os.path.abspath(path)] if path else [])]}, ensure_ascii=False) + "\n"
     for name, text in inventory.problems:
         yield json.dumps({"problem": [name, text.render("en"), text.render("zh")]}, ensure_ascii=False) + "\n"
     for fact in facts:
@@ -63,8 +67,9 @@ def facts_of(item: Item) -> Iterator[Fact]:
 
 def _fact(row: dict[str, Any], name: str) -> Fact:
     if "file" in row:
-        file, kind, size, facts = row["file"]
-        return Fact("reduced-file", f"{name}!{file}", values={"kind": kind, "size": size, "facts": facts})
+        file, kind, size, facts, *place = row["file"]
+        values = {"kind": kind, "size": size, "facts": facts, "path": str(place[0]) if place else ""}
+        return Fact("reduced-file", f"{name}!{file}", values=values)
     if "problem" in row:
         file, en, zh = row["problem"]
         return Fact("reduced-problem", f"{name}!{file}", text=str(en), values={"zh": str(zh)})

@@ -20,6 +20,7 @@ from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
 from .waits_groups import chosen_dumps, group_states
 from .waits_order import Conflict, conflicts
 from .waits_pairs import Pair, elsewhere, pairs_of, standing
+from .waits_shift import Shift, shift_of
 from .waits_stacks import (
     LOADER,
     OUTSIDE,
@@ -44,19 +45,19 @@ YOUNG_S = 2.0
 OLD_S = 30.0  # calls that are unfinished for so long are not at work
 
 
-def _ages(case: Case) -> list[float]:
+def _ages(dumps: dict[int, Fact]) -> list[float]:
     """Seconds between the last call and the writing of each dump, by the time of the files. Copies may change that:
     to later times, never to the moment of the last call."""
     return [
         fact.values["written"] - fact.values["latest"] / 1e9
-        for fact in chosen_dumps(case).values()
+        for fact in dumps.values()
         if fact.values.get("written") and fact.values.get("latest")
     ]
 
 
-def _of_a_running_job(case: Case) -> bool:
+def _of_a_running_job(dumps: dict[int, Fact]) -> bool:
     """Whether the dumps were written while calls were being made: then what is unfinished is at work, not stuck."""
-    ages = _ages(case)
+    ages = _ages(dumps)
     return bool(ages) and sum(-1.0 <= age < YOUNG_S for age in ages) * 2 > len(ages)
 
 
@@ -78,18 +79,19 @@ class Waits:
         self.waits: list[Wait] = [w for g in self.groups for w in waits_of(g)]
         self.told: list[Wait] = told(case, self.groups)
         self.stuck: list[Stuck] = [s for g in self.groups for s in stuck_of(g)]
-        self.pairs: list[Pair] = pairs_of(case, self.groups)
-        self.running = failed(case) is None and _of_a_running_job(case)
+        self.dumps: dict[int, Fact] = chosen_dumps(case)
+        self.heads: dict[int, Fact] = standing(case, self.dumps)
+        self.pairs: list[Pair] = pairs_of(case, self.groups, self.dumps, self.heads)
+        self.running = failed(case) is None and _of_a_running_job(self.dumps)
         if self.running:
             self.waits, self.stuck, self.pairs = [], [], []
         self.splits: list[Split] = [s for g in self.groups if (s := splits_of(g))]
         detail = fingerprints(case)
         if detail is not None and not any(s.by == "recorder" for s in self.splits):
             self.splits = [detail]
-        self.heads: dict[int, Fact] = standing(case)
         seen = {r for r, at in self.places.items() if at.what in (PROGRAM, LOADER)}
         seen |= {r for r, k in case.ranks.items() if r not in self.places and doing_of(k.last)}
-        known = self.waits + self.told + elsewhere(self.pairs, self.heads, chosen_dumps(case), seen)
+        known = self.waits + self.told + elsewhere(self.pairs, self.heads, self.dumps, seen)
         if not known and not self.splits and not self.stuck:
             by_stack = stack_wait(self.places)
             if by_stack is not None:
@@ -108,7 +110,7 @@ class Waits:
             self.splits = [odd]
         self.orders: list[Conflict] = []
         if not self.running and not self.splits and not self.stuck:
-            self.orders = conflicts(case, self.groups, chosen_dumps(case))
+            self.orders = conflicts(self.groups, self.dumps, self.heads)
         for order in self.orders:  # two ranks within each other's way say more than a ring of waits through others
             self.cycles = [c for c in self.cycles if not set(c) & {*order.first, *order.second}]
 
@@ -162,11 +164,17 @@ class Waits:
         """Whether anything says that the job stood still: ranks that waited too long, or old unfinished calls."""
         if self.case.of("watchdog", "lost", "dump-signal", "absent", "heartbeat"):
             return True
-        ages = _ages(self.case)
+        ages = _ages(self.dumps)
         return not self.running and bool(ages) and sum(age > OLD_S for age in ages) * 2 > len(ages)
 
     def stuck_ranks(self) -> list[int]:
         return sorted({s.rank for s in self.stuck})
+
+    def shift(self, split: Split, rank: int) -> Shift | None:
+        """Where a rank parted from its peers before a split, by laying their calls side by side."""
+        if split.by != "recorder":
+            return None
+        return next((s for g in self.groups if g.label == split.group and (s := shift_of(g, split, rank))), None)
 
     def left_out(self, split: Split, rank: int) -> int:
         """Calls that a rank left out before a split, by the pattern before; 0 = nothing says so."""

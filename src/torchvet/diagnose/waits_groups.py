@@ -236,12 +236,12 @@ def _without_stale(state: GroupState) -> None:
 def _batches_differ(state: GroupState) -> bool:
     """A batch of sends takes a number of the group, on the ranks that make it only: where they differ, calls of one
     number are not one call."""
-    batches = {
-        r: {n for n in p.numbers() if (row := p.row(n)) is not None and row[0] in MERGED and row[1]} | {
-            n for n, c in p.calls.items() if c.values.get("parts")
-        }
-        for r, p in state.ranks.items()
-    }  # fmt: skip
+    batches: dict[int, set[int]] = {}
+    for rank, progress in state.ranks.items():
+        made = {n for n, c in progress.calls.items() if c.values.get("parts")}
+        if any(row[0] in MERGED and row[1] for row in progress.rows):
+            made |= {n for n in progress.numbers() if (row := progress.row(n)) and row[0] in MERGED and row[1]}
+        batches[rank] = made
     if not any(batches.values()):
         return False
     known = [p for p in state.ranks.values() if p.enqueued is not None]

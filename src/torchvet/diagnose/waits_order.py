@@ -13,7 +13,7 @@ from itertools import pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .model import Case, Fact
+    from .model import Fact
     from .waits_groups import GroupState, Progress, Row
 
 BEFORE, NEVER = -1, 1 << 62
@@ -47,7 +47,7 @@ class Conflict:
 class Orders:
     """The order of calls of every rank with a dump."""
 
-    def __init__(self, case: Case, groups: list[GroupState], dumps: dict[int, Fact]) -> None:
+    def __init__(self, groups: list[GroupState], dumps: dict[int, Fact], heads: dict[int, Fact]) -> None:
         self.groups = groups
         self.of: dict[int, list[GroupState]] = {}
         for group in groups:
@@ -59,14 +59,7 @@ class Orders:
             names = dump.values.get("groups") or []
             tail = dump.values.get("tail") or []
             self.tails[rank] = [(str(names[at]), int(seq)) for at, seq in tail if at < len(names)]
-        sources = {dump.source for dump in dumps.values()}
-        opened: dict[int, Fact] = {}
-        for fact in case.of("call"):
-            if fact.source in sources and fact.rank is not None and isinstance(fact.values.get("record"), int):
-                old = opened.get(fact.rank)
-                if old is None or fact.values["record"] < old.values["record"]:
-                    opened[fact.rank] = fact
-        self.heads = opened
+        self.heads = {r: f for r, f in heads.items() if isinstance(f.values.get("record"), int)}
         """rank -> its oldest unfinished call, of all groups: what its device, or its host, stands in."""
 
     def head(self, rank: int) -> tuple[GroupState, int] | None:
@@ -88,8 +81,8 @@ class Orders:
         return found[0] if found else BEFORE
 
 
-def conflicts(case: Case, groups: list[GroupState], dumps: dict[int, Fact]) -> list[Conflict]:
-    orders = Orders(case, groups, dumps)
+def conflicts(groups: list[GroupState], dumps: dict[int, Fact], standing_in: dict[int, Fact]) -> list[Conflict]:
+    orders = Orders(groups, dumps, standing_in)
     heads = {rank: head for rank in orders.heads if (head := orders.head(rank)) is not None}
     standing: dict[tuple[int, int], list[int]] = {}
     for rank, (group, seq) in sorted(heads.items()):

@@ -43,35 +43,29 @@ class Pair:
     passed: bool = False
 
 
-def standing(case: Case) -> dict[int, Fact]:
+def standing(case: Case, dumps: dict[int, Fact]) -> dict[int, Fact]:
     """rank -> its oldest unfinished call, by the dump to go by."""
-    from .waits_groups import chosen_dumps
-
-    dumps = {f.source for f in chosen_dumps(case).values()}
+    sources = {f.source for f in dumps.values()}
     out: dict[int, Fact] = {}
     for fact in case.of("call"):
-        if fact.source in dumps and fact.rank is not None:
+        if fact.source in sources and fact.rank is not None:
             old = out.get(fact.rank)
             if old is None or (fact.values.get("record") or 0) < (old.values.get("record") or 0):
                 out[fact.rank] = fact
     return out
 
 
-def pairs_of(case: Case, groups: list[GroupState]) -> list[Pair]:
+def pairs_of(case: Case, groups: list[GroupState], dumps: dict[int, Fact], heads: dict[int, Fact]) -> list[Pair]:
     """The sends and receives in which ranks stand and whose other half the peer's dump does not show."""
-    from .waits_groups import chosen_dumps
-
-    dumps = {f.source: r for r, f in chosen_dumps(case).items()}
-    opened = [f for f in case.of("call") if f.source in dumps and f.rank is not None]
-    known = set(dumps.values())
-    heads = standing(case)
+    sources = {f.source for f in dumps.values()}
+    opened = [f for f in case.of("call") if f.source in sources and f.rank is not None]
     counterparts = {(f.rank, peer, op) for f in opened for op, peer in _halves(f)}
     out = []
     for rank, head in sorted(heads.items()):
         v = head.values
         label = str(v.get("description") or v.get("group") or "")
         for op, peer in _halves(head):
-            if peer not in known:
+            if peer not in dumps:
                 continue
             there = heads.get(peer)
             theirs = _halves(there) if there is not None else []

@@ -10,7 +10,7 @@ from ..said import claim_of_launcher, number, side_link, sides, stack_links, sur
 from ..waits_votes import OPERATION, SIZES
 from ._fewer import fewer
 from ._join import exhausted
-from ._left_out import left_out
+from ._left_out import at_the_place, left_out
 from .collective_mismatch import first_splits
 
 TYPE_CHECKING = False
@@ -34,11 +34,15 @@ def check(case: Case) -> Iterator[Hypothesis]:
         return
     for split in first_splits(case, (OPERATION, SIZES)):
         for rank in split.minority:
-            missing = case.waits.left_out(split, rank)
+            parted = case.waits.shift(split, rank)
+            missing = parted.count if parted else case.waits.left_out(split, rank)
             lines = steps_left_out(case, rank, [r for r in split.ranks if r not in split.minority])
             skipped = [f for f in case.of("nan", rank=rank) if f.values.get("skipped")]
             if missing or lines or skipped:
-                yield _hypothesis(case, split, rank, missing, lines, skipped)
+                out = _hypothesis(case, split, rank, missing, lines, skipped)
+                if parted is not None:
+                    at_the_place(out, split, parted)
+                yield out
     for order in case.waits.orders:
         if order.left_out and order.odd:
             yield left_out(case, order)

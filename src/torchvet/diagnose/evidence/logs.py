@@ -170,7 +170,10 @@ class LogReading:
             self.named[speaker.rank] = self.named.get(speaker.rank, 0) + 1
         voice = self.voice(speaker)
         voice.lines += 1
-        if b"Traceback (most" in line and not starts(line) and (late := _LATE.search(line)) and late.start():
+        behind = (
+            b"Traceback (most" in line and not voice.block.open and not starts(line)
+        )  # torchelastic's block is its own
+        if behind and (late := _LATE.search(line)) and late.start():
             self.told(number, line[: late.start()], stamp, voice, active, full)
             if late.group(1):
                 self.one(number, line[late.start() :], active, full)

@@ -51,7 +51,12 @@ def sniff(item: Item) -> float:
 
 def read(item: Item) -> Iterator[Fact]:
     """The facts of one dump. Unreadable: it is empty, cut, refused or no dump; what could be read comes first."""
-    from .recorder_facts import facts_of
+    yield from facts_of_item(item)
+
+
+def facts_of_item(item: Item, history: int | None = None) -> Iterator[Fact]:
+    """As `read`; `history`: calls of each group that are kept, in place of the usual number."""
+    from .recorder_facts import HISTORY, facts_of
 
     value, problem = decoded(item)
     dump = {"entries": value} if isinstance(value, list) else value
@@ -68,7 +73,7 @@ def read(item: Item) -> Iterator[Fact]:
             )
         )
         dump = {**dump, "entries": entries[-MAX_ENTRIES:]}
-    yield from facts_of(dump, item.name, cut=cut, written=item.time)
+    yield from facts_of(dump, item.name, cut=cut, written=item.time, history=history or HISTORY)
     if problem:
         raise problem
 

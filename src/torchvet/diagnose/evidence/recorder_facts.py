@@ -68,7 +68,7 @@ class Batch:
         self.call: dict[str, Any] | None = None
 
 
-def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) -> Iterator[Fact]:
+def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float, history: int = HISTORY) -> Iterator[Fact]:
     version = _text(dump.get("version"))
     entries = [e for e in dump.get("entries", []) if isinstance(e, dict)]
     if cut:
@@ -139,7 +139,7 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float) ->
                 continue
         elif seq is not None and len(tail) < TAIL and (not tail or tail[-1] != (name, seq)):
             tail.append((name, seq))
-        keep = not p2p and seq is not None and len(group.calls) < HISTORY and not (op in MERGED and seq in group.calls)
+        keep = not p2p and seq is not None and len(group.calls) < history and not (op in MERGED and seq in group.calls)
         if done and not keep:
             continue
         at = get("frames")
@@ -266,7 +266,7 @@ def _group_facts(
     }  # fmt: skip
     if group.calls:
         start, end = min(group.calls), max(group.calls)
-        if end - start < 4 * HISTORY:
+        if end - start < 4 * max(HISTORY, len(group.calls)):
             numbers = array("H", [group.calls.get(n, ABSENT) for n in range(start, end + 1)])
             values["start"] = start
             values["history"] = base64.b64encode(numbers.tobytes()).decode("ascii")
