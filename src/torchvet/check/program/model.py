@@ -159,8 +159,8 @@ class Function:
 class Class:
     """A class of the project: its own methods and class-level block; bases are resolved by `Program`."""
 
-    __slots__ = ("bases", "block", "decorators", "end_line", "first_line", "keywords", "methods", "module", "name",
-                 "parent", "pos", "qualname", "words")  # fmt: skip
+    __slots__ = ("bases", "block", "decorators", "end_line", "first_line", "inner", "keywords", "methods", "module",
+                 "name", "parent", "pos", "qualname", "words")  # fmt: skip
 
     def __init__(self, module: Module, pos: int, row: Any, owner: Class | None, parent: Function | None) -> None:
         self.module = module
@@ -178,9 +178,12 @@ class Class:
         self.parent = parent
         self.qualname: str = f"{prefix_of(owner, parent)}{self.name}"
         self.methods: dict[str, Function] = {}
+        self.inner: dict[str, tuple[int, Any]] = {}  # (position, row) of the classes defined in it
         for kind, at, sub in definitions(self.block):
             if kind == "def":
                 self.methods[sub[0]] = module.function_at(at, sub, self, None)
+            else:
+                self.inner.setdefault(sub[0], (at, sub))
 
     def __repr__(self) -> str:
         return f"<class {self.module.path}:{self.qualname}>"

@@ -8,7 +8,7 @@ An empty answer means unknown. Rules must be silent on unknown.
 from __future__ import annotations
 
 from ... import knowledge
-from .model import definitions, expressions_of, walk_block, walk_expr
+from .model import expressions_of, walk_block, walk_expr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -312,9 +312,17 @@ def imported(program: Program, module: Module, dotted: str, depth: int) -> Any:
 
 def is_namespace(program: Program, module: Module, name: str) -> bool:
     """A folder without `__init__.py` on the import path, with code in it or one level below."""
-    from posixpath import dirname, join
+    key = (module.path.rpartition("/")[0], name)
+    known = program.namespaces.get(key)
+    if known is None:
+        known = program.namespaces[key] = holds_code(program, *key)
+    return known
 
-    for place in program.search_path(dirname(module.path)):
+
+def holds_code(program: Program, importer: str, name: str) -> bool:
+    from posixpath import join
+
+    for place in program.search_path(importer):
         if name in program.entries(place):
             folder = join(place, name) if place else name
             inside = program.entries(folder)
@@ -438,9 +446,9 @@ def class_member(x: Entity, name: str, scope: Scope, depth: int) -> Any:
             if "property" in names or "cached_property" in names:
                 return [y for r in returned(f, program) for y in entities_of(r, program.scope(f), depth + 2)]
             return [("method", f, ("inst", cls) if x[0] == "super" else x)]
-        for kind, pos, row in definitions(c.block):
-            if kind == "class" and row[0] == name:
-                return [("class", c.module.class_at(pos, row, c, None))]
+        if name in c.inner:
+            pos, row = c.inner[name]
+            return [("class", c.module.class_at(pos, row, c, None))]
     if not kind_is_super:
         values = program.attribute(cls, name)
         found = [y for v, f in values for y in entities_of(v, program.scope(f), depth + 1)]

@@ -64,6 +64,7 @@ class Program(Sites):
         self._attributes: Attributes | None = None
         self._found: dict[tuple[str, str, int], str | None] = {}
         self._defined: dict[tuple[str, str], str] = {}
+        self.namespaces: dict[tuple[str, str], bool] = {}  # whether a folder's files import a folder by that name
         self._statements: dict[int, tuple[Stmt, ...]] = {}
         self._expressions: dict[int, tuple[Expr, ...]] = {}
         self._calls: dict[int, tuple[Expr, ...]] = {}
