@@ -70,6 +70,11 @@ def below(root: Path, names: list[str]) -> list[tuple[str, Path]]:
             print(f"corpus: {package} is not below {root}", file=sys.stderr)
         else:
             found.append((package, folder.resolve()))
+    answered = {part for package, _ in found for part in (package, package.rpartition("/")[2])}
+    for name in (n for n in names if n not in answered):  # nothing was ever reported there
+        folder = next((root / p for p in (name, f"gh_{name}") if (root / p).is_dir()), None)
+        if folder is not None:
+            found.append((name, folder.resolve()))
     return found
 
 
@@ -194,11 +199,12 @@ def main() -> int:
     if not (args.source or args.root or args.package or args.rule or args.select):
         about = "Released packages, as pinned in bench/packages.py; verdicts: bench/corpus_reviewed.yaml."
         write("corpus", f"## Real packages\n\n{about}\n\n{text}")
-    elif args.root and f"read {args.select}" in ORDER:
+    elif args.root and (section := f"read {args.select or 'all rules'}") in ORDER:
         count = sum(f.read_bytes().count(b"\n") for _, folder in targets for f in folder.rglob("*.py") if f.is_file())
-        about = f"`python bench/corpus.py --root FOLDER --select {args.select} {' '.join(args.package)}`: "
+        chosen = f"--select {args.select} " if args.select else ""
+        about = f"`python bench/corpus.py --root FOLDER {chosen}{' '.join(args.package)}`: "
         about += f"{count / 1e6:.2f} million lines of Python; verdicts: bench/corpus_reviewed.yaml."
-        write(f"read {args.select}", f"## Code that was read: {args.select}\n\n{about}\n\n{text}")
+        write(section, f"## Code that was read: {section[5:]}\n\n{about}\n\n{text}")
     return 0
 
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "RESULTS.md"
 ORDER = (
     "cases", "real", "speed", "families", "scale", "corpus", "read loader,wrap", "read collective", "overhead", "tune",
-    "native", "read native,deploy", "scale diagnose", "preflight",
+    "native", "read native,deploy", "read all rules", "scale diagnose", "preflight",
 )  # fmt: skip
 
 
