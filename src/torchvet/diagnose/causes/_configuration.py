@@ -103,8 +103,8 @@ def nccl_versions(case: Case) -> Iterator[Hypothesis]:
 
 
 def went_on(case: Case, fact: Fact) -> bool:
-    """The process printed on long after the line: it lived without what is missing."""
-    return any(f.source == fact.source and f.line > fact.line + 20 and f.values.get("steps") for f in case.of("output"))
+    """The process told steps after the line: it lived without what is missing."""
+    return any(f.source == fact.source and f.line > fact.line + 2 and f.values.get("steps") for f in case.of("output"))
 
 
 def same_everywhere(case: Case) -> Iterator[Hypothesis]:

@@ -35,6 +35,10 @@ PROGRAM = {
 }
 
 
+THROWN_BY_TORCH = ("c10", "gloo", "std::runtime_error", "std::system_error", "std::bad_alloc")
+"""Types that PyTorch and gloo throw in threads of their own when a peer is gone, and what host-oom explains."""
+
+
 PROGRAM_XIDS = {13, 31, 43, 45, 69}
 
 
@@ -47,7 +51,15 @@ def own_abort(case: Case, rank: int) -> bool:
 
     Only words of a crash make it one: the code alone, and faulthandler's "Aborted", are the signal again.
     """
-    return any(f.quality == STRONG and f.values.get("what") != "Aborted" for f in case.of("crash", rank=rank))
+    said = case.of("crash", rank=rank)
+    if any(f.quality == STRONG and f.values.get("what") != "Aborted" for f in said):
+        return True
+    if case.of("lost", "watchdog", "async-error", "heartbeat", "dump-signal", "size", "nccl-error", rank=rank):
+        return False
+    return any(
+        f.text.startswith("terminate called after") and not str(f.values.get("what")).startswith(THROWN_BY_TORCH)
+        for f in said
+    )
 
 
 def device_broken(case: Case, rank: int | None) -> bool:

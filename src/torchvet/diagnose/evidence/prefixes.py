@@ -29,7 +29,7 @@ _TASK = re.compile(rb"\s{0,5}(\d{1,6}): ")
 _RAY = re.compile(rb"\((?:[\w.:/<>\- ]+?)?pid=(\d+)(?:, ip=([\w.:]+))?\)(?: \[repeated \d+x[^\]]*\])? ?")
 _POD = re.compile(rb"\[(?:pod/)?([a-z0-9][a-z0-9.\-]*)(?:/([a-z0-9.\-]+))?\] ")
 _KUBETAIL = re.compile(rb"\[(?=[a-z.\-]*\d)([a-z0-9][a-z0-9.]*-[a-z0-9.\-]+) [a-z0-9][a-z0-9.\-]*\] ")
-_STERN = re.compile(rb"([a-z0-9][a-z0-9.\-]*-\d+) ([a-z0-9][a-z0-9.\-]*) (?=[\[\w(])")
+_STERN = re.compile(rb"([a-z0-9][a-z0-9.\-]*-\d+) ([a-z0-9][a-z0-9.\-]*) (?= *[\[\w(~^])")
 _HOST = re.compile(
     rb"((?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][\w\-]*\d[\w.\-]*): (?=\[rank|\[default|Traceback|\s+File |\[E|\[W|step |iter)"
 )

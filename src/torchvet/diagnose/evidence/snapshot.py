@@ -15,6 +15,8 @@ Facts (kind: values; sizes in bytes):
 
 from __future__ import annotations
 
+import re
+
 from torchvet.findings import Text
 
 from ..files import Item, Unreadable
@@ -207,13 +209,19 @@ def _legacy(block: dict[str, Any]) -> Any:
     return None
 
 
+_IN_NAME = re.compile(r"(\S[^()]{0,300}\.py)\((\d{1,9})\): (.+)")
+
+
 def _frames(raw: Any) -> Frames:
     out = []
     for frame in raw if isinstance(raw, (list, tuple)) else ():
         if isinstance(frame, dict):
             path, name = str(frame.get("filename") or "")[:300], str(frame.get("name") or "")[:120]
-            if path not in ("", "??"):
-                out.append((path, _int(frame.get("line")), name))
+            line = _int(frame.get("line"))
+            if path == "none" and (found := _IN_NAME.match(name)):  # made of a profile: all of it stands in the name
+                path, line, name = found.group(1), int(found.group(2)), found.group(3)
+            if path not in ("", "??", "none"):
+                out.append((path, line, name))
                 if len(out) == 40:
                     break
     return tuple(out)

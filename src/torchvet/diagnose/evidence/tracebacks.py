@@ -45,9 +45,34 @@ _VICTIM_TYPES = {
 }  # fmt: skip
 
 
+_HTTP = {
+    "requests",
+    "urllib3",
+    "botocore",
+    "aiohttp",
+    "httpx",
+    "httpcore",
+    "http",
+    "urllib",
+    "google",
+    "azure",
+    "huggingface_hub",
+}
+_SOCKET = {"BrokenPipeError", "ConnectionResetError", "ConnectionAbortedError", "EOFError"}
+
+
+def are_victims(chain: list[tuple[str, str]]) -> bool:
+    """Whether a chain of exceptions tells of another process. A socket's error that led to another one may be of a
+    server: it counts only where it is the last, or where all of the chain are of that kind."""
+    *before, (kind, message) = chain
+    return is_victim(kind, message) or any(is_victim(k, m) and k.rpartition(".")[2] not in _SOCKET for k, m in before)
+
+
 def is_victim(kind: str, message: str) -> bool:
     """Whether an exception tells of another process: a lost or late peer, the launcher's signal."""
     name = kind.rpartition(".")[2]
+    if kind.split(".")[0] in _HTTP:
+        return False  # a server was lost, not a peer
     if name == "CalledProcessError":  # a launcher tells of its child; a failed compiler is an error of its own
         return _CHILD.match(message) is not None
     return name in _VICTIM_TYPES or VICTIM.search(message) is not None
@@ -164,7 +189,7 @@ class Traceback:
             "type": kind.rpartition(".")[2],
             "message": message,
             "frames": frames[:60],
-            "victim": any(is_victim(k, m) for k, m, _ in self.chain),
+            "victim": are_victims([(k, m) for k, m, _ in self.chain]),
         }
         if len(self.chain) > 1:
             out["chain"] = [[k, m[:300]] for k, m, _ in self.chain[:8]]
