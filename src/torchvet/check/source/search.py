@@ -22,6 +22,7 @@ SHORT = 1_000
 FAR = 4_000
 """Characters of a stretch of a text below which Python's search is as quick: `strstr` does not stop at its end."""
 
+_find = str.find
 _strstr: list[Callable[[object, bytes], int | None]] = []
 _tried: list[bool] = []
 
@@ -94,10 +95,12 @@ class Searchable(str):
     def __contains__(self, word: object) -> bool:
         return _strstr[0](self.raw, word.encode("utf-8", "surrogatepass")) is not None  # type: ignore[attr-defined]
 
-    def find(self, word: str, start: Any = None, end: Any = None, /) -> int:
+    def find(self, word: str, start: Any = 0, end: Any = None, /) -> int:
         at = start or 0
-        if at < 0 or at > len(self) or not word or not word.isascii() or (end is not None and end - at < FAR):
-            return str.find(self, word, start, end)
+        if end is not None and end - at < FAR:  # most often
+            return _find(self, word, start, end)
+        if at < 0 or at > len(self) or not word or not word.isascii():
+            return _find(self, word, start, end)
         ends, byte_ends = self.runs
         if ends:
             i = bisect_right(ends, at)
