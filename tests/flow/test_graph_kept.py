@@ -21,6 +21,21 @@ def fit(model, loader, opt, crit):
         buf[i] = loss  # !
         i += 1
 """,
+    "weight_norms": """
+def fit(model, loader, opt, crit):
+    total, penalties, norms = 0.0, 0.0, 0.0
+    for x, y in loader:
+        penalty = sum(p.pow(2).sum() for p in model.parameters())
+        loss = crit(model(x), y) + 1e-4 * penalty
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        total += loss.item()
+        penalties += penalty  # !
+        norms += sum(p.grad.norm() for _, p in model.named_parameters())
+        norms += sum(p.detach().norm() for p in model.parameters())
+    return total, penalties, norms
+""",
     "records": """
 from collections import namedtuple
 from dataclasses import dataclass

@@ -54,6 +54,10 @@ class Carry:
         """Tests on the way to the root."""
 
 
+MOVES = frozenset(("copy", "elements", "enter", "enumerate", "gradient", "items", "slice", "values"))
+"""Operations that hand values on and compute nothing."""
+
+
 class Carrying(Events):
     """Adds the question `carry`."""
 
@@ -216,7 +220,10 @@ class Carrying(Events):
         if kind == "join" and node.data:
             return self.by_branch(node, sites, within)
         if kind in ("op", "join", "phi", "tuple"):
-            return self.any_of([(n, sites) for n in node.inputs], within)
+            found = self.any_of([(n, sites) for n in node.inputs], within)
+            if found is None and kind == "op" and node.data not in MOVES and any(map(is_parameter, node.inputs)):
+                return Carry(ALIVE, node, sites)  # a norm of the weights
+            return found
         if kind == "acc":
             return self.any_of([(n, sites) for n in (node.inputs[1], node.inputs[0])], within)
         if kind in ("box", "tensor"):
@@ -436,3 +443,14 @@ class Carrying(Events):
                 if node.kind == "call" and node.graph is graph and self.callee(node) is callee:
                     return True
         return False
+
+
+def is_parameter(node: Node) -> bool:
+    """What a loop over `parameters()` or `named_parameters()` of a module gives."""
+    if node.kind == "elem" and node.data in ("[1]", "[-1]"):
+        node = node.inputs[0]
+    return (
+        node.kind == "iter"
+        and node.inputs[0].kind == "call"
+        and node.inputs[0].data.method in knowledge.graph("parameter_iterators")
+    )
