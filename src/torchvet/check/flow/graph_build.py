@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
     from ..program.model import Block, Expr, Function, Stmt
     from ..program.program import Program
+    from .graph_expressions import Shared
     from .graph_values import Guards, Path
 
 DEEPEST = 60
 """Blocks nested deeper than this are not followed."""
 
 
-def graph_of(program: Program, function: Function) -> Graph:
+def graph_of(program: Program, function: Function, shared: Shared) -> Graph:
     """The value-flow graph of one function (or of a module's own code)."""
-    return Builder(program, function).build()
+    return Builder(program, function, shared).build()
 
 
 class Builder(Calls):
@@ -388,7 +389,10 @@ class Builder(Calls):
                 continue
             names = f.decorator_names()
             if "contextmanager" in names or f.is_generator:
-                modes = {m for _, m in graph_of(self.program, f).yields}
+                modes = self.shared.yielding.get(id(f))
+                if modes is None:
+                    yields = graph_of(self.program, f, self.shared).yields
+                    modes = self.shared.yielding[id(f)] = frozenset([m for _, m in yields])
                 if OFF in modes:
                     return OFF if modes == {OFF} else MAYBE
         if value.kind == "object" and not isinstance(value.data, str):

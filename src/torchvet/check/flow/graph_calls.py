@@ -23,15 +23,35 @@ class Calls(Expressions):
 
     def outside(self, func: Expr) -> str | None:
         """The qualified name when something outside the project is called by its import, or a builtin by its name."""
-        root = func
+        root, rest = func, ""
         while root[0] == "attr":
+            rest = "." + root[3] + rest
             root = root[2]
         if root[0] != "name" or root[2] in self.env.names:
             return None
+        if self.is_local(root[2]):
+            return self.find_outside(func, root)
+        # a name of the module means the same in all its functions
+        known = self.shared.outside
+        key = (id(self.function.module), root[2] + rest)
+        if key not in known:
+            known[key] = self.find_outside(func, root)
+        return known[key]
+
+    def find_outside(self, func: Expr, root: Expr) -> str | None:
         if (func is root or func[2] is root) and self.defined_as(root[2], "" if func is root else func[3]):
             return None
         found = self.program.entity(func, self.scope)
         return str(found[1]) if found and found[0] == "ext" else None
+
+    def is_local(self, name: str) -> bool:
+        """Is a name bound in the function, or in one around it?"""
+        at: Scope | None = self.scope
+        while at is not None and not at.is_module:
+            if name in at.bindings():
+                return True
+            at = at.parent
+        return False
 
     def defined_as(self, name: str, attribute: str) -> str:
         """What the text of the project says that a name (or the attribute of a module of that name) is: "def", "class",
@@ -278,7 +298,7 @@ class Calls(Expressions):
     def is_project_method(self, e: Expr, receiver: Node) -> bool:
         if receiver.kind == "tensor" or (receiver.kind == "op" and receiver.data not in WRAPPED):
             return False  # computed: a tensor
-        return bool(self.program.targets(e, self.scope))
+        return self.shared.defines(e[2][3], self.function.module) and bool(self.program.targets(e, self.scope))
 
     def mapping_call(self, e: Expr, call: Call) -> Node:
         name, receiver, pos = call.method, call.receiver, e[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
+from ..source.text import Later
 from .graph_values import (
     INHERIT,
     NOTHING,
@@ -21,13 +22,59 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..program.model import Expr, Function
+    from ..program.model import Expr, Function, Module
     from ..program.names import Scope
     from ..program.program import Program
     from .graph_values import Guards, Path
 
+DEFINED = Later(r"def (?<=\bdef )(\w+)")
 MERGES = 8
 """A merge of more values than this keeps the first ones."""
+
+
+class Shared:
+    """What the graphs of all functions have in common: answers about names that do not depend on the function."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.outside: dict[tuple[int, str], str | None] = {}
+        """By module and dotted name of the module: what it is called outside the project."""
+        self.yielding: dict[int, frozenset[int]] = {}
+        """By context manager of the project: the gradient modes in which it yields."""
+        self._defined: set[str] = set()
+        self._looked_at = 0
+        self._imported: dict[str, set[str]] = {}
+
+    def defines(self, name: str, module: Module) -> bool:
+        """Does a parsed module, or one that `module` imports from, define a function of this name?"""
+        modules = self.program.modules
+        if len(modules) > self._looked_at:
+            for parsed in list(modules.values())[self._looked_at :]:
+                self._defined.update(parsed.functions)
+                for cls in parsed.classes.values():
+                    self._defined.update(cls.methods)
+            self._looked_at = len(modules)
+        if name in self._defined:
+            return True
+        return name in self.methods_imported(module)
+
+    def methods_imported(self, module: Module) -> set[str]:
+        """Names of the functions in files that are not parsed and from which a module imports classes or modules."""
+        known = self._imported.get(module.path)
+        if known is None:
+            known = self._imported[module.path] = set()
+            find = self.program.find
+            paths = {find(module.path, dotted, level) for dotted, level in module.stars}
+            for name, bound in module.names.items():
+                if bound[0] == "import":
+                    paths.add(find(module.path, bound[1]))
+                elif bound[0] == "from":
+                    inner = find(module.path, f"{bound[1]}.{bound[2]}" if bound[1] else bound[2], bound[3])
+                    paths.add(inner or (find(module.path, bound[1], bound[3]) if name[:1].isupper() else None))
+            for path in paths:
+                if path is not None and path not in self.program.modules:
+                    known.update(DEFINED.findall(self.program.text(path) or ""))
+        return known
 
 
 class Env:
@@ -56,8 +103,9 @@ class Expressions:
     kinds: dict[str, Any]
     """{kind of an expression: the method that makes its node}"""
 
-    def __init__(self, program: Program, function: Function) -> None:
+    def __init__(self, program: Program, function: Function, shared: Shared) -> None:
         self.program = program
+        self.shared = shared
         self.function = function
         self.scope: Scope = program.scope(function)
         self.graph = Graph(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .graph_build import graph_of
+from .graph_expressions import Shared
 from .graph_values import Graph
 
 TYPE_CHECKING = False
@@ -31,12 +32,14 @@ class Library:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.shared = Shared(program)
         self._graphs: dict[int, Graph] = {}
         self._texts: dict[int, str] = {}
         self._own_texts: dict[int, str] = {}
         self._functions: dict[str, list[Function]] = {}
         self._heads: dict[str, list[tuple[int, int, bool]]] = {}
         """By file: (line, indentation, is it a function) of every definition."""
+        self._around: dict[tuple[str, int, int], str] = {}
         self._callers_texts: dict[int, list[tuple[str, int, str]]] = {}
         self._users: dict[int, dict[Node, list[Node]]] = {}
         self._holders: dict[tuple[int, str, str], list[Function]] = {}
@@ -53,7 +56,7 @@ class Library:
         known = self._graphs.get(id(f))
         if known is None:
             try:
-                known = graph_of(self.program, f)
+                known = graph_of(self.program, f, self.shared)
             except RecursionError:  # an expression of many hundred operators: generated code
                 known = Graph(f)
             self._graphs[id(f)] = known
@@ -71,13 +74,17 @@ class Library:
         function, whether their files are parsed or not."""
         known = self._callers_texts.get(id(f))
         if known is None:
-            found: dict[tuple[str, int], str] = {}
-            known = self._callers_texts[id(f)] = []
-            for path, row in self.program.lines_calling(f):
-                first, end = self.lines_around(path, row)
-                if (path, first) not in found:
-                    found[(path, first)] = "\n".join(self.program.lines(path)[first:end])
-                known.append((path, row, found[(path, first)]))
+            known = self._callers_texts[id(f)] = [
+                (path, row, self.text_around(path, row)) for path, row in self.program.lines_calling(f)
+            ]
+        return known
+
+    def text_around(self, path: str, row: int) -> str:
+        """The text of the function around a line, without its head."""
+        first, end = self.lines_around(path, row)
+        known = self._around.get((path, first, end))
+        if known is None:
+            known = self._around[(path, first, end)] = "\n".join(self.program.lines(path)[first:end])
         return known
 
     def lines_around(self, path: str, row: int) -> tuple[int, int]:

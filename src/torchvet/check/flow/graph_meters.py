@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..program.model import Expr, Function, Module
+    from ..program.model import Expr, Function
     from ..program.program import Program
 
 DIRECT = (
@@ -26,7 +26,6 @@ KEEPING = Later(DIRECT + r"|self\.\w+\(")
 """Text of a function that may keep what it is given, by itself or by another method."""
 DEEPEST_KEEPER = 2
 """Calls inside a callee that are looked into."""
-DEFINED = Later(r"(?<=\bdef )\w+")
 
 
 class Meters(Keeping):
@@ -38,7 +37,6 @@ class Meters(Keeping):
         self._by_name: dict[str, list[Function]] = {}
         self._named = 0
         self._keeping_names: dict[str, tuple[bool, int]] = {}
-        self._imported: dict[str, set[str]] = {}
         self._keepers: dict[int, list[tuple[Any, Any]]] = {}
 
     def kept_in(self, f: Function) -> Iterator[Kept]:
@@ -82,7 +80,7 @@ class Meters(Keeping):
         if self.keeps_by_name(name):
             return True
         if name in self._by_name:
-            return name in self.methods_imported(f.module)
+            return name in self.shared.methods_imported(f.module)
         return self.keeps_by_name("__call__") or self.keeps_by_name("forward")
 
     def keeps_by_name(self, name: str) -> bool:
@@ -97,24 +95,6 @@ class Meters(Keeping):
             found = any(self.may_keep(g) for g in self._by_name.get(name, ()))
             known = self._keeping_names[name] = (found, self._named)
         return known[0]
-
-    def methods_imported(self, module: Module) -> set[str]:
-        """Names of the functions in files that are not parsed and from which a module imports classes or modules."""
-        known = self._imported.get(module.path)
-        if known is None:
-            known = self._imported[module.path] = set()
-            find = self.program.find
-            paths = {find(module.path, dotted, level) for dotted, level in module.stars}
-            for name, bound in module.names.items():
-                if bound[0] == "import":
-                    paths.add(find(module.path, bound[1]))
-                elif bound[0] == "from":
-                    inner = find(module.path, f"{bound[1]}.{bound[2]}" if bound[1] else bound[2], bound[3])
-                    paths.add(inner or (find(module.path, bound[1], bound[3]) if name[:1].isupper() else None))
-            for path in paths:
-                if path is not None and path not in self.program.modules:
-                    known.update(DEFINED.findall(self.program.text(path) or ""))
-        return known
 
     def may_keep(self, f: Function) -> bool:
         """Does the text of a function store anything at all?"""

@@ -117,12 +117,13 @@ class Graphs(Meters):
         """Files that by their text call a function in more than a bare statement, where results may pile up or go on to
         callers."""
         out = set()
-        for path, row, text in self.texts_calling(f):
-            line = self.program.source_line(path, row).strip()
-            if path in out or (
-                BARE.match(line) and not self.program.source_line(path, row - 1).rstrip().endswith(OPEN)
-            ):
+        for path, row in self.program.lines_calling(f):
+            if path in out:
                 continue
+            line = self.program.source_line(path, row).strip()
+            if BARE.match(line) and not self.program.source_line(path, row - 1).rstrip().endswith(OPEN):
+                continue
+            text = self.text_around(path, row)
             if (above > 1 and "return " in text) or STORES.search(text) or "for " in text or "while " in text:
                 out.add(path)
         return frozenset(out)
@@ -181,14 +182,9 @@ class Graphs(Meters):
     def may_grow(self, f: Function) -> bool:
         """Can anything grow in a function: may it be called again and again, does it loop (and store, in a test)?"""
         text = self.own_text(f)
-        if not self.runs_once(f) or COMPREHENSION.search(text):
+        if not self.runs_once(f) or ("for" in text and COMPREHENSION.search(text)):
             return True
         return LOOP.search(text) is not None and (not f.name.startswith("test_") or STORES.search(text) is not None)
-
-    def loops(self, f: Function) -> bool:
-        """May a function hold a loop, by its text?"""
-        text = self.own_text(f)
-        return "for " in text or "while " in text
 
     def evaluations(self) -> list[Unguarded]:
         found: dict[int, Unguarded] = {}
@@ -198,7 +194,7 @@ class Graphs(Meters):
 
     def carried(self) -> list[Carried]:
         """States that go from step to step with their graph."""
-        found = list(self.each([f for f in self.candidates() if self.loops(f)], self.carried_in))
+        found = list(self.each([f for f in self.candidates() if LOOP.search(self.own_text(f))], self.carried_in))
         return found + list(self.each([f for f in self.methods() if self.may_recur(f)], self.carried_by_objects))
 
     def statistics(self) -> list[Carried]:
@@ -272,19 +268,22 @@ class Graphs(Meters):
         return list(self.each(found, self.retained_in))
 
     def hooks(self) -> list[Mark]:
-        return list(self.each(self.functions_saying("_hook("), self.hooks_in))
+        return list(self.each(self.functions_saying("_hook(", ".backward("), self.hooks_in))
 
     def cached(self) -> list[Mark]:
-        return list(self.each([f for f in self.functions_saying("cache") if f.decorators], self.cached_in))
+        found = [f for f in self.functions_saying("cache", "@") if any("cache" in n for n in f.decorator_names())]
+        return list(self.each(found, self.cached_in))
 
     def emptied(self) -> list[Mark]:
         return list(self.each([f for f in self.candidates() if "empty_cache" in self.text(f)], self.emptied_in))
 
-    def functions_saying(self, word: str) -> list[Function]:
-        """The functions of the admitted modules (nested ones too) whose text holds a word."""
+    def functions_saying(self, word: str, beside: str) -> list[Function]:
+        """The functions of the admitted modules (nested ones too) whose text holds a word; another word stands in the
+        same module."""
         out = []
         for path, module in list(self.program.modules.items()):
-            if path in self.program.loaded_on_demand or word not in (self.program.text(path) or ""):
+            text = self.program.text(path) or ""
+            if path in self.program.loaded_on_demand or word not in text or beside not in text:
                 continue
             for f in (self.program.main(module), *self.functions_in(module)):
                 if word in self.text(f):
