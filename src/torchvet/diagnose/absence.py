@@ -83,6 +83,11 @@ def absence(waits: Waits, rank: int) -> Absence:
     return Absence(rank, ALIVE if alive(waits, rank) else UNKNOWN, code=code)
 
 
+def said_nothing(case: Case, rank: int, code: int | None) -> bool:
+    """It ended with an error of its own, and what it wrote to standard error is here."""
+    return bool(code) and any(f.values.get("stream") != "stdout" for f in case.of("output", rank=rank))
+
+
 def alive(waits: Waits, rank: int) -> bool:
     """Whether anything says that the rank still ran while the others waited."""
     case = waits.case

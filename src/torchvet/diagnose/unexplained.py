@@ -38,6 +38,10 @@ def unexplained(case: Case) -> list[Hypothesis]:
     elif case.of("watchdog") and not lost:
         summary = Text("the job stood still: ranks waited too long for others, and nothing here says why",
                        "作业停住：有 rank 等待其他 rank 超时，这些材料没有说明原因")  # fmt: skip
+    elif lost and all(f.values.get("type") == "KeyboardInterrupt" for f in lost):
+        summary = Text(
+            "the job was interrupted from outside (KeyboardInterrupt)", "作业被外部中断（KeyboardInterrupt）"
+        )
     elif lost:
         summary = Text("the job failed: ranks lost a peer or waited for it, and nothing here says why",
                        "作业失败：有 rank 失去了对端或在等待它，这些材料没有说明原因")  # fmt: skip

@@ -105,6 +105,13 @@ def summarised(case: Case, sub: str, fact: Fact, ranks: list[int], growth: Growt
         )
     if sub == "other-process":
         pids = ", ".join(str(row[0]) for row in strangers(fact)) or "?"
+        peers = {r.number for r in case.ranks.values() if r.pid in {row[0] for row in strangers(fact)}} - set(ranks)
+        if len(peers) == len(strangers(fact)) > 0:
+            return Text(
+                "{peers} hold {size} of the {capacity} of GPU {gpu}, which is that of {who}: {who} found no room",
+                "{peers} 在 {who} 的 GPU {gpu} 上占用了 {size}（共 {capacity}），{who} 无法分配",
+                peers=named(peers), size=exact(held(fact)[1]), capacity=capacity, gpu=gpu, who=named(ranks),
+            )  # fmt: skip
         return Text(
             "process {pids} outside this rank holds {size} of the {capacity} of GPU {gpu}; {who} found no room",
             "本 rank 之外的进程 {pids} 占用了 GPU {gpu} 的 {size}（共 {capacity}），{who} 无法分配",
@@ -131,15 +138,16 @@ def summarised(case: Case, sub: str, fact: Fact, ranks: list[int], growth: Growt
         )
     if v.get("capacity"):
         return Text(
-            "{who} needs more than the {capacity} of GPU {gpu} ({request} more asked, {used} in use by PyTorch)",
+            "{who} {need} more than the {capacity} of GPU {gpu} ({request} more asked, {used} in use by PyTorch)",
             "{who} 需要的显存超过 GPU {gpu} 的 {capacity}（再申请 {request}，PyTorch 已用 {used}）",
             who=named(ranks),
             capacity=capacity,
             gpu=gpu,
             request=request,
             used=exact(v.get("allocated") or 0),
+            need="need" if len(ranks) > 1 else "needs",
         )
-    return Text("{who}: CUDA out of memory", "{who}：CUDA 显存耗尽", who=named(ranks))
+    return Text("{who}: GPU out of memory", "{who}：GPU 显存耗尽", who=named(ranks))
 
 
 def advice(sub: str) -> Text:

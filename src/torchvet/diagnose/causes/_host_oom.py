@@ -30,7 +30,18 @@ HOST = {"CONSTRAINT_NONE", "CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY"}
 def oom_records(case: Case) -> list[Fact]:
     """What proves an OOM kill: kernel lines, Slurm's and Kubernetes' words, a counter of the cgroup."""
     out = case.of("oom-kill")
-    out = [f for f in out if f.values.get("by") != "kernel" or ours(case, f)]
+    failed = {
+        (f.values.get("pod"), f.values.get("container"))
+        for f in case.of("exit")
+        if f.values.get("by") == "kubernetes" and f.values.get("code") not in (None, 0, 137, 143)
+    }
+    out = [
+        f
+        for f in out
+        if (f.values.get("by") != "kernel" or ours(case, f))
+        # a container beside the one that failed by itself
+        and not any(p == f.values.get("pod") and c != f.values.get("container") for p, c in failed)
+    ]
     out += [f for f in case.of("scheduler") if memory_limit(f)]
     out += [f for f in case.of("cgroup") if (f.values.get("oom_kill") or 0) > 0]
     out += [f for f in case.of("exit") if f.values.get("what") == "Out Of Memory"]

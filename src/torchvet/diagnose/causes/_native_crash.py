@@ -83,10 +83,14 @@ def summarised(sub: str, ranks: list[int], site: tuple[str, int] | None, device:
         )
     library = next((f.values["library"] for f in facts if f.values.get("library")), "")
     inside = Text(" in {library}", "（{library}）", library=library) if library else Text("")
+    worker = bool(facts) and all(f.kind == "worker" or f.values.get("what") == "worker" for f in facts)
+    a = "an" if sub[:1] in "aeiou" else "a"
     return Text(
-        "{who} ended by a {sub}{inside}{at}",
-        "{who} 因 {sub} 结束{inside}{at}",
+        "{worker}{who} ended by {a} {sub}{inside}{at}",
+        "{worker}{who} 因 {sub} 结束{inside}{at}",
+        worker=Text("a DataLoader worker of ", "DataLoader worker，属于 ") if worker else Text(""),
         who=named(ranks),
+        a=a,
         sub=sub,
         inside=inside,
         at=at,

@@ -27,7 +27,7 @@ WHAT = (
         "limit",
         Text("a limit of the queue was reached (h_rt, h_cpu or h_vmem)", "达到队列限制（h_rt、h_cpu 或 h_vmem）"),
     ),
-    (r"Evict|TaintManager", "eviction", Text("the pod or job was evicted", "Pod 或作业被驱逐")),
+    (r"Evict|TaintManager", "eviction", Text("the pod or job was evicted{why}", "Pod 或作业被驱逐{why}", why="")),
     (
         r"TERM_|HELD|CANCELLED|REVOKED|killed",
         "cancelled",

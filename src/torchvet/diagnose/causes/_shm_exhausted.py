@@ -35,7 +35,7 @@ def reason_of(fact: Fact) -> Text:
     return Text("no room for a shared memory file", "没有空间创建共享内存文件")
 
 
-def summarised(ranks: list[int], sub: str, mounts: list[Fact], said: list[Fact]) -> Text:
+def summarised(ranks: list[int], sub: str, mounts: list[Fact], said: list[Fact], facts: list[Fact]) -> Text:
     known = size(mounts[0].values.get("size") or 0) if mounts else ""
     at = Text(" ({size})", "（{size}）", size=known) if known else Text("")
     if sub == "queue feeder":
@@ -46,6 +46,9 @@ def summarised(ranks: list[int], sub: str, mounts: list[Fact], said: list[Fact])
             who=named(ranks),
             at=at,
         )
+    if not said and facts and all(f.kind == "exit" for f in facts):
+        return Text("{who} ended by SIGBUS while /dev/shm{at} was full", "/dev/shm{at} 已满时 {who} 被 SIGBUS 终止",
+                    who=named(ranks), at=at)  # fmt: skip
     if sub == "nccl":
         return Text(
             "NCCL on {who} found no room in /dev/shm{at}",

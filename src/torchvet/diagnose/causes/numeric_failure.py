@@ -53,11 +53,13 @@ def check(case: Case) -> Iterator[Hypothesis]:
             "numeric-failure",
             "not finite",
             Text(
-                "{what} of {who} was not finite from step {step} on",
-                "{who} 的 {what} 自第 {step} 步起不是有限值",
+                "{what} of {who} was not finite{since}",
+                "{who} 的 {what} 不是有限值{since}",
                 what=told[0].values.get("what", "loss"),
                 who=named(ranks_of(case, told)),
-                step=step_text(told[0]),
+                since=Text("")
+                if told[0].values.get("step") is None
+                else Text(" from step {step} on", "（自第 {step} 步起）", step=step_text(told[0])),
             ),
             ranks_of(case, told),
         )

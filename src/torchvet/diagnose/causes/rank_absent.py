@@ -14,6 +14,7 @@ from ..absence import (
     absence,
     missing_of_a_killer,
     own_exception,
+    said_nothing,
     told_elsewhere,
     unseen,
 )
@@ -48,7 +49,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
         found = absence(waits, rank)
         if found.how == UNKNOWN and (rank not in waits.roots or waits.busy(rank)):
             continue
-        if found.how != ALIVE and (found.how != EXITED or waits.waiting_for(rank) or case.of("lost", "watchdog")):
+        felt = waits.waiting_for(rank) or case.of("lost", "watchdog") or said_nothing(case, rank, found.code)
+        if found.how != ALIVE and (found.how != EXITED or felt):
             gone.setdefault((found.how, found.sub), []).append(found)
     for (how, sub), rows in gone.items():
         ranks = [a.rank for a in rows]

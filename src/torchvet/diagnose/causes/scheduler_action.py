@@ -39,7 +39,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
             rows.setdefault(sub, []).append(fact)
     named = [s for s in rows if s != "cancelled"]
     if named:  # the steps of an ended job are listed as cancelled
-        rows = {s: rows[s] for s in named}
+        rows = {s: rows[s] for s in named if s != "eviction" or "node failure" not in named}
     elif "cancelled" in rows and own_failure(case):
         return  # srun cancels the other tasks when one has failed
     for sub, facts in rows.items():
@@ -56,6 +56,11 @@ def _hypothesis(case: Case, sub: str, facts: list[Fact]) -> Hypothesis:
         summary.fields["limit"] = f" ({limit})" if limit else ""
     if "node" in summary.fields:
         summary.fields["node"] = f": {node}" if node else ""
+    if "why" in summary.fields:
+        low = next((m for f in facts if (m := re.search(r"low on resource: ([\w-]+)", f.text))), None)
+        summary.fields["why"] = (
+            Text(": the node was low on {r}", "：节点的 {r} 不足", r=low.group(1)) if low else Text("")
+        )
     if "by" in summary.fields:
         summary.fields["by"] = f" (uid {by})" if by else ""
     out = Hypothesis("scheduler-action", sub, summary, [], PROBABLE)

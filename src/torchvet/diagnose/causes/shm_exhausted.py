@@ -50,7 +50,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     out = Hypothesis(
         "shm-exhausted",
         sub,
-        summarised(ranks, sub, full or mounts, said),
+        summarised(ranks, sub, full or mounts, said, facts),
         ranks,
         PROBABLE if said or full else POSSIBLE,
     )

@@ -44,6 +44,11 @@ def check(case: Case) -> Iterator[Hypothesis]:
             Text(
                 "the launcher received a signal from outside and closed all ranks; who sent it is not known",
                 "启动器收到外部信号并关闭了所有 rank，发送者未知",
+            )
+            if any(f.values.get("by") == "launcher" for f in ended)
+            else Text(
+                "the program received SIGTERM from outside; who sent it is not known",
+                "程序收到外部的 SIGTERM，发送者未知",
             ),
             [],
             POSSIBLE,

@@ -24,7 +24,8 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
                     a rank waited in vain for a peer or lost it: the rank that says so is a victim
     size            got, want                                        gloo: a message of another size arrived
     ddp             what ("unused", "twice", "shape", "order", "uneven"), about (rank), indices, parameters
-    exit            code, signal, by ("launcher", "block", "agent", "kubernetes", "slurm", "recorded", "shell"),
+    exit            code, signal, by ("launcher", "block", "agent", "kubernetes", "slurm", "recorded", "shell", "mpi",
+                    "lightning", "docker", "parent": who started the only process),
                     pid, local, node, first (torchelastic's "root cause": a fact of the timeline, never a cause)
     launcher-exit   code                                             the end of the launcher itself
     launched        world, pid                                       a start script says which rank is which process
@@ -41,7 +42,8 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     nan             step, what, value; skipped (true: the batch was left out)
     cuda-oom        gpu, request, capacity, free, process, allocated, reserved, others [[pid, bytes]]
     host-alloc      request, what                                    an allocation of host memory failed
-    oom-kill        constraint, cgroup, pid, process, limit, usage, rss, by ("kernel", "slurm", "kubernetes")
+    oom-kill        constraint, cgroup, pid, process, limit, usage, rss, by ("kernel", "slurm", "kubernetes", "docker",
+                    "ray", "earlyoom", "systemd-oomd")
     worker          pid, signal, code, timeout                       a DataLoader worker ended
     shm             what ("bus", "space", "open", "missing", "map", "nccl", "semaphore"), file, feeder
     fd              what ("open", "ancdata")
@@ -59,7 +61,8 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     crash           signal, what                                     native crash said by the process
     rendezvous      what ("clients", "connect", "port", "keys", "resolve", "refused"), host, port, joined, expected, ms
     config          what (see patterns.py), and what it names; interface: a network interface that is not there
-    scheduler       state, reason, job, step, limit, elapsed, nodes, by ("slurm", "kubernetes", "lsf", "pbs")
+    scheduler       state, reason, job, step, limit, elapsed, nodes, by ("slurm", "kubernetes", "lsf", "pbs", "sge",
+                    "condor", "sagemaker", "batch", "cloud", "skypilot")
     process         pid, state, wchan, rss, threads, command
     env             name: value ...                                  the environment of a rank or a job
     version         torch, cuda, driver, kernel_driver, nccl, python

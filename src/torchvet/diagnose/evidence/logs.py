@@ -199,6 +199,7 @@ class LogReading:
         if starts(line):
             thread, quiet = voice.thread or ("", False)
             voice.traceback, voice.thread = Traceback(number, thread, quiet, is_box(line)), None
+            voice.traceback.grouped = line.lstrip()[:1] in (b"|", b"+") and not voice.traceback.boxed
             return
         if voice.fatal is not None and self.fatal_line(line, voice):
             return
@@ -262,6 +263,10 @@ class LogReading:
             rank = values.pop("rank", None)
             if "signal_number" in values:
                 values["code"] = -values.pop("signal_number")
+        elif kind == "exit-code":  # Open MPI tells it on the line behind the process
+            if self.facts and self.facts[-1].values.get("by") == "mpi" and number - self.facts[-1].line == 1:
+                self.facts[-1].values["code"] = values["code"]
+            return
         elif kind == "mismatch":
             values = {
                 side: {"rank": values.get(f"{side}_rank"), "seq": values.get(f"{side}_seq"), "op": values.get(f"{side}_op"),
@@ -274,6 +279,9 @@ class LogReading:
                 for pid, size in re.findall(r"Process (\d+) has ([\d.]+ \w+)", str(values.get("others") or ""))
             ]
             values["others"] = [[pid, size] for pid, text in values["others"] if (size := size_of(text)) is not None]
+            if allowed := values.get("allowed"):  # torch.cuda.set_per_process_memory_fraction: the device has more
+                used = (values.get("allocated") or 0) + (values.get("reserved") or 0)
+                values["capacity"], values["free"] = allowed, max(0, allowed - used)
         elif kind == "async-error" and "Watchdog caught collective" in str(values.get("message")):
             return  # the timeout again
         if kind in ("watchdog", "progress", "async-error", "heartbeat", "dump-signal"):

@@ -114,7 +114,7 @@ PATTERNS: tuple[Pattern, ...] = (
     # CUDA memory (CUDACachingAllocator.cpp): new wording, torch 2.1 (with the typing error), old wordings
     P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate (?P<request>" + _GB + rb")\. GPU (?P<gpu>\d+) has a total capaci?ty of (?P<capacity>" + _GB
       + rb")(?: of which (?P<free>" + _GB + rb") is free)?\.(?P<others>(?: Process \d+ has " + _GB + rb" memory in use\.)*)(?: Including non-PyTorch memory, this process has (?P<process_size>" + _GB
-      + rb") memory in use\.)?(?: (?P<allowed>" + _GB + rb") allowed;)?.*?(?:Of the allocated memory )?(?P<allocated>" + _GB + rb") is allocated by PyTorch(?:, with [^,]*?private pools[^,]*)?,? and (?P<reserved>" + _GB + rb") is reserved by PyTorch but unallocated"),
+      + rb") memory in use\.)?(?: (?P<allowed>" + _GB + rb") allowed;)?.*?(?:Of the allocated memory )?(?P<allocated>" + _GB + rb") is allocated by PyTorch(?:, with .*?private pools(?: \([^)]*\))?)?,? and (?P<reserved>" + _GB + rb") is reserved by PyTorch but unallocated"),
     P("cuda-oom", b" out of memory", rb"(?:CUDA|HIP|NPU|MLU|MUSA) out of memory\. Tried to allocate (?P<request>" + _GB + rb") \([GN]PU (?P<gpu>\d+); (?P<capacity>" + _GB + rb") total capacity; (?P<allocated>" + _GB
       + rb") already allocated;(?: " + _GB + rb" current active;)? (?P<free>" + _GB + rb") free; (?:(?P<held>" + _GB + rb") reserved in total by PyTorch|(?P<reserved>" + _GB + rb") cached)"),
     P("cuda-oom", b" out of memory", rb"\b(?:CUDA|HIP|XPU|NPU|MLU|MUSA|MPS backend) out of memory(?: \([^)]*\))?(?:\. Tried to allocate (?P<request>" + _GB + rb"))?", MEDIUM),
@@ -128,6 +128,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("host-alloc", b"not enough memory: you tried", rb"DefaultCPUAllocator: not enough memory: you tried to allocate (?P<request>\d+)", what="allocator"),
     P("host-alloc", b"MemoryError", rb"^\s*(?:numpy\.\S*)?(?:_Array)?MemoryError\b(?:: Unable to allocate (?P<request>" + _GB + rb"))?", what="python"),
     P("host-alloc", b"bad_alloc", rb"std::bad_alloc", what="bad_alloc"),
+    P("host-alloc", b"paging file is too small", rb"\[WinError 1455\]", what="paging file"),
     P("host-alloc", b"annot allocate memory", rb"(?:\[Errno 12\]|OSError.*|fork.*|clone.*|mmap.*)[^\n]*Cannot allocate memory", what="errno 12"),
     # DataLoader (signal_handling.py, dataloader.py) and shared memory
     P("worker", b"is killed by signal", rb"DataLoader worker \(pid (?P<pid>\d+)\) is killed by signal: (?P<signal>[A-Za-z ]+)\."),
@@ -235,7 +236,9 @@ PATTERNS: tuple[Pattern, ...] = (
     P("exit", b"exited with code", rb"Global rank (?P<rank>\d{1,6}) \(PID (?P<pid>\d+)\) exited with code (?P<code>-?\d+)", by="composer"),
     P("exit", b"terminated with signal", rb"(?i)process (?P<local>\d+) terminated with signal (?P<signal>SIG\w+)", by="spawn"),
     P("exit", b"terminated with exit code", rb"(?i)process (?P<local>\d+) terminated with exit code (?P<code>\d+)", by="spawn"),
-    P("exit", b": line ", rb": line \d+:\s+(?P<pid>\d+) (?P<what>Killed|Segmentation fault|Bus error|Aborted|Terminated|Illegal instruction)\b", by="shell"),
+    P("exit", b": line ", rb": line \d+:\s+(?P<pid>\d+) (?P<what>Killed|Segmentation fault|Bus error|Aborted|Terminated|Illegal instruction)\b(?=.*(?:python|torchrun|accelerate|deepspeed|mpirun|srun|train|\.py\b|\$))", by="shell"),
+    P("exit", b"Process name: [[", rb"^\s*Process name: \[\[\d+,\d+\],(?P<rank>\d{1,6})\]", by="mpi", code=1),
+    P("exit-code", b"Exit code: ", rb"^\s*Exit code:\s+(?P<code>\d{1,3})\s*$"),
     P("exit", b"hild process with PID", rb"\[rank: (?P<rank>\d{1,6})\] Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)", by="lightning"),
     P("exit", b"noticed that process rank", rb"noticed that process rank (?P<rank>\d{1,6}) with PID (?P<pid>\d+) on node (?P<node>[\w.\-]+) exited on\s+signal (?P<signal_number>\d+)", by="mpi"),
     P("exit", b"non-zero exit status", rb"--local[-_]rank=(?P<local>\d{1,4})\b.*returned non-zero exit status (?P<code>\d+)", by="launcher"),
@@ -283,6 +286,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("config", b"Duplicate GPU detected", rb"Duplicate GPU detected ?: rank (?P<a>\d+) and rank (?P<b>\d+) both on CUDA device (?P<bus>\w+)", what="duplicate-gpu"),
     P("config", b"No CUDA GPUs are available", rb"No CUDA GPUs are available", what="no-gpu"),
     P("config", b"no CUDA-capable device is detected", rb"no CUDA-capable device is detected", what="no-gpu"),
+    P("config", b"could not select device driver", rb"could not select device driver [^\n]*capabilities: \[\[gpu\]\]", what="no-gpu"),
     P("config", b"ound no NVIDIA driver", rb"Found no NVIDIA driver on your system", what="no-driver"),
     P("config", b"not compiled with CUDA enabled", rb"Torch not compiled with CUDA enabled", what="cpu-build"),
     P("config", b"version mismatch", rb"(?:NCCL|nccl)[^\n]*version mismatch", what="nccl-version"),

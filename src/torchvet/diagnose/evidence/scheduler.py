@@ -33,8 +33,8 @@ def _row(names: list[str], cells: list[str]) -> dict[str, Any]:
     out: dict[str, Any] = {"by": "slurm"}
     state = found.get("State", "")
     out["state"] = state.split(" ")[0].rstrip("+") if state else ""
-    if " by " in state:
-        out["cancelled_by"] = state.partition(" by ")[2]
+    if found_by := re.search(r" by (\d+)$", state):  # a narrow column cuts it: "CANCELLED by 1+"
+        out["cancelled_by"] = found_by.group(1)
     for ours, theirs in (
         ("job", "JobID"), ("elapsed", "Elapsed"), ("limit", "Timelimit"), ("nodes", "NodeList"), ("reason", "Reason"), ("name", "JobName"),
         ("end", "End"),

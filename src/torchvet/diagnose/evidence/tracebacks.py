@@ -20,6 +20,7 @@ _BOX = re.compile(rb"^\s*(?:\xe2\x95\xad(?:\xe2\x94\x80)+|\+-+) ?Traceback \(mos
 _BOX_SIDE = (b"\xe2\x94\x82", b"|")
 _BOX_END = (b"\xe2\x95\xb0", b"+-")
 _BOX_FRAME = re.compile(rb"^\s*(?:\xe2\x94\x82|\|) ((?:[A-Za-z]:)?[^\s:|]+\.py|<[\w ]+>):(\d{1,9}) in (\S+)")
+_MARGIN = re.compile(rb"^\s+\| ?")
 _RAISED = re.compile(rb"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$")
 _CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
 _THREAD = re.compile(rb"^(?:Exception in thread (.+?)(?: \(most recent call last\))?:|Exception ignored in:? ?(.*))$")
@@ -81,11 +82,12 @@ def is_victim(kind: str, message: str) -> bool:
 class Traceback:
     """One traceback while its lines arrive. `feed` says whether a line belongs to it."""
 
-    __slots__ = ("boxed", "chain", "frames", "line", "lines", "outer", "quiet", "state", "thread", "worker")
+    __slots__ = ("boxed", "chain", "frames", "grouped", "line", "lines", "outer", "quiet", "state", "thread", "worker")
 
     def __init__(self, line: int, thread: str = "", quiet: bool = False, boxed: bool = False) -> None:
         self.line = line
         self.boxed = boxed  # drawn by rich
+        self.grouped = False
         self.thread = thread
         self.quiet = quiet  # "Exception ignored in": printed and forgotten by Python
         self.frames: list[Frame] = []
@@ -97,6 +99,8 @@ class Traceback:
 
     def feed(self, line: bytes) -> bool:
         self.lines += 1
+        if self.grouped:  # ExceptionGroup: a margin of bars before every line
+            line = _MARGIN.sub(b"", line, count=1)
         if self.state == "frames" and self.boxed:
             return self._box(line)
         if self.state == "frames":
