@@ -136,7 +136,8 @@ class Evaluations(Marks):
                 )
                 if not repeated or trained or self.mode_at(node) != ON or self.mode_at(called) != ON:
                     continue
-                if not self.fate(called).trained and not self.is_handed_on(f):
+                handed_on = self.is_handed_on(f) or self.is_handed_on(graph.function)
+                if not self.fate(called).trained and not handed_on:
                     yield Unguarded(f, called, self.name_of_callee(called), (graph.function.module, entry[1]))
                     return
 

@@ -22,6 +22,9 @@ STORES = Later(
 ACCUMULATES = Later(r"\brange\(.*(?:grad|batch|step)\w*accum|\brange\(.*accum\w*(?:grad|batch|step|iter)")
 """The head of a loop over the micro-batches of one step: an engine such as DeepSpeed's has its `step()` in the loop and
 counts by itself, so that only the setting that the loop is bounded by tells."""
+PIECES = Later(r"\.(?:chunk|tensor_split|unbind)\(|\btorch\.split\(")
+PIECES_MADE = Later(r"\b(\w+) = (?:list\(|tuple\()?[\w.]*(?:\.(?:chunk|tensor_split|unbind)|\btorch\.split)\(")
+WORD = Later(r"\w+")
 LONGEST = 44
 """Characters of a place's name in a message."""
 
@@ -291,12 +294,23 @@ class Keeping(Evaluations):
     def is_micro(self, loops: list[Loop], graph: Graph) -> bool:
         """Gradient accumulation: the optimizer steps outside the loop, so that the sum lives for one step."""
         outermost = loops[-1]
+        if self.cuts_batch(outermost, graph):
+            return True
         if ACCUMULATES.search(self.program.source_line(graph.function.module, span_of(outermost.pos)[0])):
             return True
         if not graph.steps or any(outermost in nest_of(loop) for _, loop in graph.steps):
             return False
         inside = [n for n in graph.calls.values() if n.kind == "call" and outermost in nest_of(n.loop)]
         return not any(".step(" in self.text(f) for n in inside for f, _ in self.targets(n))
+
+    def cuts_batch(self, loop: Loop, graph: Graph) -> bool:
+        """Does a loop run over the pieces of one tensor: `for part in x.chunk(n)`?"""
+        line = self.program.source_line(graph.function.module, span_of(loop.pos)[0])
+        head = line.partition(" in ")[2]
+        if PIECES.search(head):
+            return True
+        made = PIECES_MADE.findall(self.text(graph.function)) if head else []
+        return any(name in WORD.findall(head) for name in made)
 
     def steps_in(self, loop: Loop, graph: Graph, way: Guards = ()) -> bool:
         """Does backward or an optimizer step run in each turn of a loop, here or in what it calls?"""
