@@ -13,14 +13,14 @@ from .ranks_divergence import Divergence
 from .ranks_explain import divergence
 from .ranks_machine import Machine
 from .ranks_suspects import Suspects
-from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, leaves, varies
+from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, at, leaves, varies
 from .traces import HEAVY, Op, Table, Trace, Walker
 from .traces_compare import Comparison
-from .traces_questions import every, reached, swallowing
+from .traces_questions import every, ops_of, reached, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..config import Options
@@ -36,8 +36,11 @@ if TYPE_CHECKING:
     from .ranks_sends import Unmatched
     from .ranks_shapes import Ragged
     from .ranks_threads import Concurrent
+    from .ranks_values import Value
 
 CALLER_LEVELS = 2
+FEW = 24
+"""Suspects up to which reading their statements beforehand is not worth its own cost."""
 MOST_DECISIONS = 16
 ONE = Place("one", {"world": 1, "local": 1, "node": 0})
 ANOTHER = Place("another", {"world": 2, "local": 2, "node": 0})
@@ -57,9 +60,11 @@ class Ranks:
     def divergences(self) -> list[Divergence]:
         if self._found is None:
             found: dict[Any, Divergence] = {}
-            for function in self.suspects.functions():
+            functions = self.suspects.functions()
+            parts = self.parting(functions)
+            for function in functions:
                 with self.program.guard(function.module):
-                    for d in self.confirmed(function):
+                    for d in self.confirmed(function) if parts(function) else ():
                         known = found.get(d.key)
                         if known is None or (d.sure and not known.sure):
                             found[d.key] = d
@@ -67,6 +72,14 @@ class Ranks:
             self.program.given_up += [(place, why) for place in sorted({*self.gave_up, *self.machine.over_budget})]
             self._found = sorted(found.values(), key=lambda d: (d.module.path, d.pos, d.guard[1]))
         return self._found
+
+    def parting(self, functions: list[Function]) -> Callable[[Function], bool]:
+        """The question whether a suspect can part the ranks by what stands in it; a few are traced unasked."""
+        if len(functions) <= FEW:
+            return lambda f: True
+        from .ranks_parting import Parting
+
+        return Parting(self.suspects).may
 
     def wrong_sources(self) -> list[tuple[Module, int, Function, str, str]]:
         """(module, pos, function, collective, rank as written): a rank counted inside a group where one of the world is
@@ -224,11 +237,13 @@ class Ranks:
 
     # --------------------------------------------------------------------------------------------- comparison
     def compared(self, trace: Trace) -> Iterator[Divergence]:
-        axes, decisions = guard_leaves(trace)
+        axes, decisions, guards = guard_leaves(trace)
         pairs: list[tuple[Place, Place, Any]] = []
         if axes & {"world", "local", "node"}:
-            pairs += [(LEADER, OTHER, "world"), (OTHER, LAST, "world")]
-            if axes & {"local", "node"}:
+            pairs.append((LEADER, OTHER, "world"))
+            if parted(guards, OTHER, LAST):
+                pairs.append((OTHER, LAST, "world"))
+            if axes & {"local", "node"} and parted(guards, LEADER, NODE_LEADER):
                 pairs.append((LEADER, NODE_LEADER, "world"))
         for axis in axes - {"world", "local", "node"}:
             pairs.append((Place("first", {axis: 0}), Place("other", {axis: 1}), axis))
@@ -242,7 +257,8 @@ class Ranks:
             pairs.append((ONE.decided(key, True), ANOTHER.decided(key, False), "world"))
         found: dict[Any, Divergence] = {}
         # a doubted step is asked about last: it hides nothing that is sure
-        rounds = [(pair, False) for pair in pairs] + [(pair, True) for pair in pairs if self.machine.doubts]
+        doubts = self.machine.doubts and any(op.doubted for op in ops_of(trace.items))
+        rounds = [(pair, False) for pair in pairs] + [(pair, True) for pair in pairs if doubts]
         for (a, b, axis), doubted in rounds:
             table = Table()
             takes = Takes(a, b, axis, doubted)
@@ -260,9 +276,15 @@ class Ranks:
         yield from found.values()
 
 
-def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any]]:
-    """(the axes, the keys of local decisions) on which guards of a trace and of what it calls depend."""
+def parted(guards: list[Value], a: Place, b: Place) -> bool:
+    """Whether two abstract ranks can take different ways at one of the guards."""
+    return any(at(v, a) != at(v, b) for v in guards)
+
+
+def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any], list[Value]]:
+    """(the axes, the keys of local decisions) on which guards of a trace and of what it calls depend; those guards."""
     out: set[Any] = set()
+    guards: dict[Value, None] = {}
     decisions: dict[Any, None] = {}
     seen: set[int] = set()
     stack = [trace]
@@ -273,7 +295,8 @@ def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any]]:
         seen.add(id(t))
         for item in every(t.items):
             v = item[1] if item[0] in ("if", "while") else item[2] if item[0] == "loop" else None
-            if v is not None and varies(v):
+            if v is not None and v not in guards and varies(v):
+                guards[v] = None
                 for x in leaves(v):
                     if x[0] == "rank":
                         out.add(x[1])
@@ -281,7 +304,7 @@ def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any]]:
                         decisions[x[1]] = None
             elif item[0] == "call" and item[1].guarded:
                 stack.append(item[1])
-    return out, list(decisions)
+    return out, list(decisions), list(guards)
 
 
 def caught_in(trace: Trace) -> list[tuple[Any, str]]:

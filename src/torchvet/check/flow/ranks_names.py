@@ -12,11 +12,11 @@ from re import compile
 
 from ... import knowledge
 from ..program.model import Class, Function, Module, walk_block
-from ..program.names import entities_of
+from ..program.names import annotated_class, entities_of
 from . import ranks_expressions, ranks_models
 from .ranks_flags import Flags
 from .ranks_frames import Frame
-from .ranks_pages import callable_name
+from .ranks_pages import FAMILY_WORDS, LARGE, callable_name, written_by_others
 from .ranks_values import NONE, REDUCED, UNKNOWN, const, leader_test, op, varies
 from .traces import Trace
 
@@ -58,6 +58,8 @@ class Names:
         self._near_size = 0
         self._attributes: dict[int, list[tuple[str, Expr, Expr]]] = {}
         self._hosts: dict[str, frozenset[str]] = {}
+        self.large = len(program.files) > LARGE
+        self._named: dict[str, bool] = {}
         self._denoted: dict[tuple[int, bool], Value | None] = {}
         self._dataclass_fields: dict[int, list[str]] = {}
         self._assignments: dict[tuple[int, str], list[tuple[Expr, Function]]] = {}
@@ -80,8 +82,16 @@ class Names:
         """`denoted` for what is called somewhere in the code: asked once for each place."""
         key = (id(func), whole)
         if key not in self._denoted:
-            self._denoted[key] = self.denoted(func, scope, whole)
+            asked = whole or not self.large or func[0] != "attr" or self.named(func[3])
+            self._denoted[key] = self.denoted(func, scope, whole) if asked else None
         return self._denoted[key]
+
+    def named(self, name: str) -> bool:
+        """Whether a method of this name can be the project's or one of the tables'; `view` and `append` are neither."""
+        known = self._named.get(name)
+        if known is None:
+            known = self._named[name] = name in self.suspects.counts or bool(knowledge.methods(name))
+        return known
 
     def from_barren(self, e: Expr, scope: Scope) -> bool:
         """Whether a name, or the one at the start of a dotted one, comes from where it tells nothing about ranks."""
@@ -204,7 +214,9 @@ class Names:
         scope = f.scope
         bindings = scope.bindings().get(name, ())
         if not bindings and name in scope.declared:
-            bindings = [("value", s[3]) for s in assignments(self.program.body(function), name)]
+            body = walk_block(self.program.body(function))
+            rows = [s for s in body if s[0] == "assign" and any(t[0] == "name" and t[2] == name for t in s[2])]
+            bindings = [("value", s[3]) for s in rows]
         return self.join([self.binding(f, b, name) for b in bindings], (function.module.path, function.pos, name))
 
     def binding(self, f: Frame, b: Any, name: str) -> Value:
@@ -321,7 +333,10 @@ class Names:
         return known[:6]
 
     def denoted_param(self, function: Function, p: Any) -> Value | None:
-        if p[3] is None or self.from_barren(p[3], self.program.module_scope(function.module)):
+        annotation = annotated_class(p[3]) if p[3] is not None else None
+        if annotation is not None and annotation[0] == "const" and isinstance(annotation[2], str):
+            annotation = ("name", annotation[1], annotation[2])
+        if annotation is None or self.from_barren(annotation, self.program.module_scope(function.module)):
             return None
         v = self.denoted(("name", function.pos, p[0]), self.program.scope(function))
         return v if v is not None and v[0] in ("inst", "extinst") else None
@@ -442,8 +457,7 @@ class Names:
                     self._outside[key] = False
                     continue
                 text = self.program.text(path) or ""
-                n = text.count(needle)
-                self._outside[key] = n > 0 and n > text.count("self" + needle)
+                self._outside[key] = written_by_others(text, needle)
             if self._outside[key]:
                 return True
         return False
@@ -579,21 +593,7 @@ class PureFrame(Frame):
 
 _member_rows: dict[str, list[Row]] = {}
 OWN_NAMES = frozenset(("full_tensor",))
-FAMILY_WORDS = (
-    ("accelerate", "ccelerat"), ("lightning", "ightning"), ("deepspeed", "deepspeed"), ("dtensor", "torch"),
-    ("transformers", "transformers"), ("torchmetrics", "torchmetrics"), ("ignite", "ignite"), ("colossalai",
-    "colossalai"),
-    ("mmengine", "mmengine"), ("fsdp1", "FSDP"), ("fsdp1", "FullyShardedDataParallel"), ("fsdp2", "fully_shard"),
-    ("fairscale", "fairscale"), ("horovod", "horovod"), ("zero", "ZeroRedundancyOptimizer"), ("pp", "pipelin"),
-    ("composer", "composer"), ("xla", "torch_xla"),
-)  # fmt: skip
 
 
 def is_class_member(q: str) -> bool:
     return q.rpartition(".")[0].rpartition(".")[2][:1].isupper()
-
-
-def assignments(block: Any, name: str) -> Any:
-    for s in walk_block(block):
-        if s[0] == "assign" and any(t[0] == "name" and t[2] == name for t in s[2]):
-            yield s

@@ -34,6 +34,17 @@ LIBRARIES = {"torch", "nn", "F", "functional", "init", "optim", "np", "os", "pat
 """Holders of names that are not the project's."""
 COMMON = 30
 """A name that more functions than this carry says nothing about which one is called."""
+LARGE = 400
+"""Files of a project above which functions beside a wrapped model are told apart."""
+FAMILY_WORDS = (
+    ("accelerate", "ccelerat"), ("lightning", "ightning"), ("deepspeed", "deepspeed"), ("dtensor", "torch"),
+    ("transformers", "transformers"), ("torchmetrics", "torchmetrics"), ("ignite", "ignite"), ("colossalai",
+    "colossalai"),
+    ("mmengine", "mmengine"), ("fsdp1", "FSDP"), ("fsdp1", "FullyShardedDataParallel"), ("fsdp2", "fully_shard"),
+    ("fairscale", "fairscale"), ("horovod", "horovod"), ("zero", "ZeroRedundancyOptimizer"), ("pp", "pipelin"),
+    ("composer", "composer"), ("xla", "torch_xla"),
+)  # fmt: skip
+"""Families of the tables, and what the text of a module says that uses one."""
 SPACED = bytes(c if c >= 128 or chr(c).isalnum() or c == 95 else 32 for c in range(256))
 
 
@@ -45,6 +56,16 @@ def words_of(text: str) -> set[str]:
 def callable_name(f: Function) -> str:
     """The name by which a function is called: a class for its constructor."""
     return str(f.owner.name if f.name == "__init__" and f.owner is not None else f.name)
+
+
+def written_by_others(text: str, needle: str) -> bool:
+    """Whether `.name =` stands in a text behind anything else than `self`."""
+    i = text.find(needle)
+    while i >= 0:
+        if text[i - 4 : i] != "self":
+            return True
+        i = text.find(needle, i + len(needle))
+    return False
 
 
 class Where:
@@ -87,10 +108,12 @@ class Page:
         tokens: set[str] = set()
         outside: list[str] = []
         at = 0
+        plain = text.isascii()
+        spaced = text.encode().translate(SPACED).decode() if plain else text
         for start, end, f in zip(self.starts, self.ends, self.functions):
             if start > at:
                 outside.append(text[at:start])
-            words = words_of(text[start:end])
+            words = set(spaced[start:end].split()) if plain else words_of(text[start:end])
             tokens |= words
             for word in words & asked:
                 spots.setdefault(word, []).append((self, start, end, f))
@@ -197,12 +220,25 @@ def uses(page: Page, name: str, start: int, end: int) -> bool:
     """Whether a name stands in a function where it can be called or handed on."""
     text, size = page.text, len(name)
     for i in page.places_in(name, start, end):
-        dotted = text[i - 1 : i] == "."
-        if dotted and foreign(text, i, name):
+        after = text[i + size : i + size + 1]
+        if text[i - 1 : i] == ".":
+            if foreign(text, i, name):
+                continue
+        elif text[i - 4 : i] == "def " or not (
+            after == "(" or (after in (",", ")") and handed_on(text, i, name, start))
+        ):
             continue
-        if (dotted or text[i + size : i + size + 1] in ("(", ",", ")")) and text[i - 4 : i] != "def ":
-            return True
+        return True
     return False
+
+
+def handed_on(text: str, i: int, name: str, start: int) -> bool:
+    """Whether a name before a comma or a bracket is given to somebody; a class may only be asked for or annotate."""
+    return not (name[0].isupper() and NO_USE.search(text, max(start, i - 80, 0), i))
+
+
+NO_USE = Later(r"(?:\b(?:isinstance|issubclass)\([^()]*,\s*\(?(?:[\w.]+,\s*)*|\w\s*:\s*)\Z")
+"""Before a class that is only asked for (`isinstance(x, Trainer)`) or that annotates a parameter."""
 
 
 def communicates(text: str, i: int) -> bool:

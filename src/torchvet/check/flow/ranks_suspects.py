@@ -13,7 +13,7 @@ from posixpath import dirname
 
 from ... import knowledge
 from ..source.text import Later
-from .ranks_pages import COMMON, Heat, Page, Where, callable_name, words_of
+from .ranks_pages import COMMON, LARGE, Heat, Page, Where, callable_name, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ HANDED_ON = Later(
     r"^\s*(?:return\s+|[\w.\[\]]+\s*=\s*)?(?:\w+\(\*|(?:self\.)?\w*(?:fn|func|function|callback|callable|method)\()"
 )
 SET_LOOP = Later(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?set\(")
+SLICE = Later(r"\[[^\[\]\n'\"]*:[^\[\]\n]*\]")
 OVER_FIELD = Later(r"\bin (?:list\(|tuple\(|enumerate\()?self\.\Z")
 SET_FIELD = Later(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
 # plain characters first: `re` looks for them quickly
@@ -77,12 +78,10 @@ STEP_KINDS = (
 DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
 """Words of decisions that a rank takes on its own data."""
 MEDIUM = 400
-"""Modules up to which every function beside a wrapped model is followed: the model may be a global name."""
+"""Files up to which every function beside a wrapped model is followed: the model may be a global name."""
 SHARDERS = {"fully_shard"}
 PREPARING = {"Accelerator", "prepare"}
 """Words of a module that wraps its model with accelerate; `prepare` alone is too common."""
-LARGE = 400
-"""Files of a project above which functions beside a wrapped model are told apart."""
 SMALL = 80
 """Modules up to which a project's callers are asked for every parameter that is called like a model."""
 
@@ -128,6 +127,11 @@ class Suspects:
         self._callers: dict[str, list[Function]] = {}
         self._needles: set[str] = set()
         self._barren: dict[tuple[str, str], bool] = {}
+        self.counts: dict[str, int] = {}
+        """How many functions carry a name."""
+        self.spawned: set[str] = set()
+        """Names of functions that are started with the number of their process."""
+        self._deciding: set[int] = set()
         self._found = False
 
     def functions(self) -> list[Function]:
@@ -145,6 +149,10 @@ class Suspects:
                 if id(f) in self._hot or (near and may_run(f)):
                     out.append(f)
         return out
+
+    def near(self, f: Function) -> bool:
+        """Whether a model is wrapped in the function's folder."""
+        return dirname(f.module.path) in self.wrapping
 
     def may_run(self) -> Callable[[Function], bool]:
         """The question whether a function can run a wrapped model; in a small project every one of them may."""
@@ -166,7 +174,7 @@ class Suspects:
             return
         self._found = True
         program = self.program
-        counts: dict[str, int] = {}
+        counts = self.counts
         modules = [(p, m) for p, m in program.modules.items() if p not in program.loaded_on_demand]
         for _, module in modules:
             for f in module.all_functions():
@@ -195,13 +203,13 @@ class Suspects:
             while i >= 0:
                 start, line = page.line(i)
                 if SET_LOOP.search(line):
-                    self._ranked.add(id(page.at(i)))
+                    self._deciding.add(id(page.at(i)))
                 fields.update(SET_FIELD.findall(line))
                 i = page.text.find("set(", start + len(line))
             for field in fields:
                 for i in page.places(field):
                     if OVER_FIELD.search(page.before(i)):
-                        self._ranked.add(id(page.at(i)))
+                        self._deciding.add(id(page.at(i)))
         if "except" in page.tokens:
             for m in HANDLER.finditer(page.text):
                 words = set(WORD.findall(m.group(2)))
@@ -210,12 +218,14 @@ class Suspects:
         if "loader" in page.text or "Loader" in page.text:
             for m in DATA_TEST.finditer(page.text):
                 if page.before(m.start()).strip() in ("", "el"):
-                    self._ranked.add(id(page.at(m.start())))
+                    self._deciding.add(id(page.at(m.start())))
         if "time" in page.tokens and CLOCK.search(page.text):
             for m in CLOCK_TEST.finditer(page.text):
-                self._ranked.add(id(page.at(m.start())))
+                self._deciding.add(id(page.at(m.start())))
+        self._ranked |= self._deciding
         if "spawn" in page.tokens:
             names = set(SPAWNED.findall(page.text))
+            self.spawned |= names
             self._ranked.update(id(f) for p in self.pages.values() for f in p.functions if f.name in names)
         for word in page.tokens & self.words:
             for i in page.places(word):
@@ -236,7 +246,8 @@ class Suspects:
             if "__iter__" in cls.methods:
                 lines = self.program.lines(page.module.path)
                 text = "\n".join(lines[cls.first_line - 1 : cls.end_line])
-                if not self.words.isdisjoint(WORD.findall(text)):
+                shares = "range(" in text or SLICE.search(text)
+                if shares and not (self.words - DECISIONS).isdisjoint(WORD.findall(text)):
                     self.words.add(cls.name)  # iterating over it may give each rank its share
         if "signal" in page.tokens:
             for handler in set(SIGNALLED.findall(page.text)):
@@ -296,8 +307,10 @@ class Suspects:
         if known is None:
             known = id(f) in self._hot or id(f) in self._ranked or not self._found
             if not known and f.module.path in self.searched and f.parent is None:
-                wraps = self.wraps if len(self.searched) <= MEDIUM else SHARDERS
+                wraps = self.wraps if len(self.program.files) <= MEDIUM else SHARDERS
                 known = not self.tokens(f.module).isdisjoint(wraps)
+                if known and wraps is SHARDERS:
+                    known = any(f"{w}(" in (self.program.text(f.module.path) or "") for w in SHARDERS)
             elif not known:
                 words = words_of(self.text_of(f))
                 known = not (
@@ -350,6 +363,10 @@ class Suspects:
 
     def is_ranked(self, f: Function) -> bool:
         return id(f) in self._ranked
+
+    def decides(self, f: Function) -> bool:
+        """Whether the text of a function decides by the values of its data, or by the order of a set."""
+        return id(f) in self._deciding
 
     def is_hot(self, f: Function) -> bool:
         """Whether the function reaches a collective by the names it calls."""

@@ -415,7 +415,7 @@ class Shown:
 
 def places_of(trace: Trace) -> list[Place]:
     """The abstract ranks that a trace can part."""
-    axes, _ = guard_leaves(trace)
+    axes = guard_leaves(trace)[0]
     places = []
     if axes & {"world", "local", "node"} or not axes:
         places += [LEADER, OTHER]
