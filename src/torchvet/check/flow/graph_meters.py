@@ -67,12 +67,11 @@ class Meters(Keeping):
         if not given:
             return
         found_in = [g for g, _ in self.targets(node)[:3] if g.name != "__init__" and self.may_keep(g)]
-        if not found_in or not any(self.carries(n) for n in given):
+        keeping = [found for g in found_in if (found := self.keepers(g))]
+        if not keeping or not any(self.carries(n) for n in given):
             return
-        for g in found_in:
-            found = self.keepers(g)
-            if found:
-                yield from self.kept_by(node, node, found)
+        for found in keeping:
+            yield from self.kept_by(node, node, found)
 
     def may_be_keeper(self, name: str, f: Function) -> bool:
         """May a method of this name, called in `f`, keep what it is given: one of a parsed module does, or a file from
@@ -142,9 +141,12 @@ class Meters(Keeping):
                 if self.growth(store)[1] and not emptied and not self.is_overwritten(store):
                     yield store, path
             for node in list(graph.calls.values()) if len(path) < DEEPEST_KEEPER else ():
-                if node.kind == "call" and node.data.external is None and self.hands_on(node):
+                call = node.data
+                if node.kind != "call" or call.external is not None or not self.hands_on(node):
+                    continue
+                if not call.method or self.may_be_keeper(call.method, f):
                     for g, _ in self.targets(node)[:2]:
-                        if g is not f and g.name != "__init__":
+                        if g is not f and g.name != "__init__" and self.may_keep(g):
                             yield from self.keepers_of(g, (*path, node))
         finally:
             self._busy.discard(("keepers", id(f)))
