@@ -29,6 +29,7 @@ class Pair:
     ring    it makes the other half only behind a call of its own
     held    it is held up itself, by others: no fault of its own
     passed  it stands with others in a collective of a group of both: it went past the half, if there is one
+    tied    it stands there alone, as far as is known: one word against the other
     """
 
     rank: int
@@ -41,6 +42,7 @@ class Pair:
     ring: bool = False
     held: bool = False
     passed: bool = False
+    tied: bool = False
 
 
 def standing(case: Case, dumps: dict[int, Fact]) -> dict[int, Fact]:
@@ -77,7 +79,9 @@ def pairs_of(case: Case, groups: list[GroupState], dumps: dict[int, Fact], heads
             if there is not None and not mutual:
                 inside = rank in members(str(there.values.get("members") or ""))
                 pair.held = not inside or (bool(theirs) and all(p != rank for _, p in theirs))
-                pair.passed = inside and not theirs and not v.get("parts") and _others(heads, there, rank) > 1
+                beside = inside and not theirs and not v.get("parts")
+                pair.passed = beside and _others(heads, there, rank) > 1
+                pair.tied = beside and not pair.passed
             out.append(pair)
     return out or _ring(heads)
 
@@ -157,6 +161,8 @@ def blamed(pairs: list[Pair]) -> list[int]:
     if any(p.ring for p in pairs):
         return sorted(standing)
     free = [p for p in pairs if not p.held and not p.mutual]
+    if free and all(p.tied for p in free):
+        return sorted({r for p in free for r in (p.rank, p.peer)})
     owing = sorted({p.peer for p in free if not p.passed} - standing)
     if owing:
         return owing

@@ -90,7 +90,9 @@ def _by_dumps(case: Case) -> Hypothesis:
     said = Text("rank {a} is in {op} with rank {b}, which makes no {other}",
                 "rank {a} 与 rank {b} 处于 {op}，而后者没有 {other}",
                 a=first.rank, op=first.op, b=first.peer, other=other)  # fmt: skip
-    if first.ring:
+    if first.tied and len(ranks) > 1:
+        said = Text("{head}; which side is wrong cannot be told", "{head}；无法判断哪一方有误", head=said)
+    elif first.ring:
         said = Text("{who} stand in {op} one after the other in a ring: each makes the other half only afterwards",
                     "{who} 依次处于 {op} 并形成环：各自都在之后才发起另一半", who=who(ranks), op=first.op)  # fmt: skip
     elif both is not None and not owing:
