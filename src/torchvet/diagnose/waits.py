@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .calls import doing_of
+from .calls import SYNCHRONISING, doing_of
 from .ranks import failed
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
-from .waits_groups import chosen_dumps, group_states
+from .waits_groups import at_its_timeout, chosen_dumps, group_states
 from .waits_order import Conflict, conflicts
-from .waits_pairs import Pair, elsewhere, pairs_of, standing
+from .waits_pairs import Pair, blamed, elsewhere, pairs_of, standing
 from .waits_shift import Shift, shift_of
 from .waits_stacks import (
     LOADER,
@@ -157,7 +157,12 @@ class Waits:
             and (head.values["p2p"] or head.values["parts"])
         ):
             return True
-        return any((p := g.ranks.get(rank)) is not None and p.open is not None for g in self.groups)
+        if any((p := g.ranks.get(rank)) is not None and p.open is not None for g in self.groups):
+            return True
+        # gloo marks a call that timed out as finished: without a stack or a log nobody knows whether this one did
+        dump, known = self.dumps.get(rank), self.case.ranks.get(rank)
+        silent = rank not in self.places and (known is None or "log" not in known.has)
+        return silent and dump is not None and dump.values.get("backend") == "gloo" and at_its_timeout(dump)
 
     @property
     def stood(self) -> bool:
@@ -166,6 +171,12 @@ class Waits:
             return True
         ages = _ages(self.dumps)
         return not self.running and bool(ages) and sum(age > OLD_S for age in ages) * 2 > len(ages)
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether anything known says who does not come: ranks that wait themselves are not meant."""
+        roots = [r for r in self.roots if not self.busy(r)]
+        return bool(roots or self.cycles or self.splits or self.stuck or self.orders or blamed(self.pairs))
 
     def stuck_ranks(self) -> list[int]:
         return sorted({s.rank for s in self.stuck})
@@ -187,7 +198,16 @@ class Waits:
             opened = {r: p for r, p in group.ranks.items() if p.open is not None}
             if not opened or len(group.members) < 2:
                 continue
-            seq = max(p.open for p in opened.values() if p.open is not None)
+            seqs = {p.open for p in opened.values() if p.open is not None}
+            seq, low = max(seqs), min(seqs)
+            first = next((row for p in opened.values() if (row := p.row(low))), None)
+            if low < seq and first and first[0] not in SYNCHRONISING and len(opened) == len(group.ranks):
+                # of a call with a root some get their share and go on; all of them wait, for somebody else
+                unseen = [r for r in group.members if r not in group.ranks]
+                facts = [p.calls.get(low, p.fact) for p in opened.values() if p.open == low][:4]
+                if unseen:
+                    out.append(Joined(group.label, low, first[0], sorted(opened), unseen, facts))
+                continue
             everyone = [r for r, p in group.ranks.items() if p.enqueued is not None and p.enqueued >= seq]
             finished = [r for r, p in group.ranks.items() if p.completed is not None and p.completed >= seq]
             if len(everyone) < len(group.ranks) or finished:

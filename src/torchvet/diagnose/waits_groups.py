@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from .calls import MERGED, SIZES, SYNCHRONISING, canonical
 from .members import members as ranks_of
+from .sites import user_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def group_states(case: Case) -> list[GroupState]:
         _settle(state, case)
         _without_stale(state)
         state.uncounted = _batches_differ(state)
+    _reopen_failed(case, states, dumps)
     _from_logs(case, states)
     return sorted(states.values(), key=lambda s: (s.label != "world", s.name))
 
@@ -231,6 +233,39 @@ def _without_stale(state: GroupState) -> None:
             needed = max(needed, last - margin)
     for rank in [r for r, p in state.ranks.items() if p.enqueued is not None and p.enqueued < needed]:
         del state.ranks[rank]
+
+
+def _reopen_failed(case: Case, states: dict[tuple[str, str], GroupState], dumps: dict[int, Fact]) -> None:
+    """gloo marks a call that timed out as finished. A rank whose traceback ends at the line of its last call waited in
+    it to the end; so did one that failed by itself and wrote its dump when the time of that call had just run out."""
+    raised: dict[int, list[int]] = {}
+    for fact in case.of("lost", "exception"):
+        if fact.rank in dumps and (fact.kind == "lost" or fact.values.get("victim")):
+            lines = [int(f[1]) for f in user_frames(fact.values.get("frames") or [], 1)]
+            raised.setdefault(fact.rank or 0, []).extend(lines)
+    for rank, dump in dumps.items():
+        v, lines, known = dump.values, raised.get(rank, []), case.ranks.get(rank)
+        ran_out = known is not None and known.code not in (None, 0) and not known.closed and at_its_timeout(dump)
+        if not lines and not ran_out:
+            continue
+        if v.get("backend") != "gloo" or not v.get("tail"):
+            continue
+        at, seq = v["tail"][-1]
+        name = (v.get("groups") or [])[at]
+        state = next((s for s in states.values() if s.name == name and rank in s.ranks), None)
+        progress = state.ranks[rank] if state is not None else None
+        if progress is None or progress.open is not None or progress.enqueued != seq:
+            continue
+        row = progress.row(seq)
+        if ran_out or (row is not None and row[3] and row[3][0][1] in lines):
+            progress.completed = seq - 1
+
+
+def at_its_timeout(dump: Fact) -> bool:
+    """Whether a dump was written when the time of the last call of its rank had just run out."""
+    v = dump.values
+    limit, age = (v.get("timeout_ms") or 0) / 1e3, (v.get("written") or 0) - (v.get("latest") or 0) / 1e9
+    return limit > 0 and limit <= age < 1.5 * limit
 
 
 def _batches_differ(state: GroupState) -> bool:

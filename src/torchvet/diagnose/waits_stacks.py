@@ -66,6 +66,8 @@ def places(case: Case) -> dict[int, Place]:
         frames = fact.values.get("main") or []
         if frames:
             out[fact.rank] = place(fact.rank, frames, fact)
+    if _older_than_the_end(case, out):
+        out = {}
     if not out:  # the traceback of a timeout shows where the rank had waited; that of a lost connection may be later
         for fact in case.of("exception"):
             frames = fact.values.get("frames") or []
@@ -86,6 +88,21 @@ def places(case: Case) -> dict[int, Place]:
             if raised.what == PROGRAM and raised.site == at.site:
                 at.what = HANDLE
     return out
+
+
+def _older_than_the_end(case: Case, found: dict[int, Place]) -> bool:
+    """Whether the stacks were taken before the job stood still: ranks that waited in vain did so at other lines."""
+    same: dict[int, bool] = {}
+    for fact in case.of("exception", "lost"):
+        at = found.get(fact.rank) if fact.rank is not None else None
+        frames = user_frames(fact.values.get("frames") or [], 1)
+        words = f"{fact.values.get('how', '')} {fact.values.get('message', '')}"
+        if at is None or not frames or not re.search(r"timeout|Timed out waiting", words):
+            continue
+        last = (str(frames[0][0]), int(frames[0][1]))
+        agrees = any((str(f[0]), int(f[1])) == last for f in at.frames)
+        same[at.rank] = same.get(at.rank, False) or agrees
+    return sum(not ok for ok in same.values()) > sum(same.values())
 
 
 def place(rank: int, frames: list[list[Any]], fact: Fact) -> Place:

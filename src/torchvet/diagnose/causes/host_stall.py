@@ -42,7 +42,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
         found.setdefault(_doing(case, rank, held.get(rank)), []).append(rank)
     for sub, ranks in found.items():
         yield _hypothesis(case, sub, ranks, [held[r] for r in ranks if r in held])
-    if not found and not (waits.roots or waits.cycles or waits.splits or waits.stuck):
+    if not found and not waits.told_apart:
         yield from (h for h in unseen(case) if h.cause == CAUSE.kind)
 
 

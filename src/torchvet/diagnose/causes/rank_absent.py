@@ -57,7 +57,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
         if len(case.ranks) > 2 and len(ranks) > MANY * len(case.ranks) and not set(ranks) & set(waits.roots):
             continue
         yield _hypothesis(case, how, sub, rows, ranks)
-    if not gone and not (waits.roots or waits.cycles or waits.splits or waits.stuck):
+    if not gone and not waits.told_apart:
         yield from (h for h in unseen(case) if h.cause == CAUSE.kind)
 
 

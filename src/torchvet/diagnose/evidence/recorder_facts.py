@@ -5,7 +5,8 @@ Facts (kind: values), beside what `evidence/__init__.py` says of `progress` and 
     recorder    version, backend, entries, world, whole (nothing was dropped from the ring), active (only unfinished
                 calls were written), cut (the file ends too early), outstanding (number of unfinished calls), latest
                 (time of the last call, ns), written (time of the file), frames (stacks were recorded), rows, groups
-                and tail (the last collectives of all groups in the order of the calls: [index in groups, number])
+                and tail (the last collectives of all groups in the order of the calls: [index in groups, number]),
+                timeout_ms (of the last call)
     progress    + by "recorder", outstanding, p2p (number of its point-to-point calls), start and history: numbers of
                 rows, base64 of little-endian 16 bits, for the calls start, start+1, ... (65535 = not recorded)
     call        + record, row, timeout_ms, parts (of a batch: [send or recv, rank])
@@ -188,6 +189,7 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float, hi
             "active": active or not entries, "cut": cut, "outstanding": outstanding, "latest": latest,
             "written": written, "frames": frames, "rows": rows, "groups": list(groups),
             "tail": _numbered(tail, list(groups)),
+            "timeout_ms": _number(entries[-1].get("timeout_ms")) if entries else None,
         },
     )  # fmt: skip
     silent = not entries and not cut and isinstance(dump.get("pg_status"), dict) and given
