@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torchvet.findings import Text
 
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Hypothesis, Link
@@ -15,6 +17,19 @@ if TYPE_CHECKING:
     from ..model import Case, Fact
 
 
+_PARAMS = re.compile(r"[Rr]ank (\d{1,6}) has (?:inconsistent )?(\d{1,9}) params")
+
+
+def _fewer_agree(facts: list[Fact]) -> list[int]:
+    """Ranks with another number of parameters than most: every rank names itself and one that differs from it."""
+    counts = {int(r): int(n) for f in facts for r, n in _PARAMS.findall(f.text)}
+    by: dict[int, list[int]] = {}
+    for rank, number in counts.items():
+        by.setdefault(number, []).append(rank)
+    most = max(by.values(), key=len, default=[])
+    return sorted(r for r in counts if r not in most) if 2 * len(most) > len(counts) else []
+
+
 def ddp_stops(case: Case) -> Iterator[Hypothesis]:
     """DistributedDataParallel stopped: parameters without a gradient, twice ready, or another model on some rank."""
     unused = [f for f in case.of("ddp") if f.values.get("what") in ("unused", "indices")]
@@ -26,7 +41,8 @@ def ddp_stops(case: Case) -> Iterator[Hypothesis]:
         ranks = (
             ranks_of(case, facts)
             if sub != "ddp-models-differ"
-            else sorted({int(f.values["about"]) for f in facts if f.values.get("about") is not None})
+            else _fewer_agree(facts)
+            or sorted({int(f.values["about"]) for f in facts if f.values.get("about") is not None})
             or ranks_of(case, facts)
         )
         everywhere = len(ranks) >= len(case.ranks)
