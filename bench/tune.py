@@ -10,7 +10,7 @@ anew, side by side in rounds of changing order, and the rounds are split: the wi
 the picks in the even ones, and the other way round. Slow minutes of the machine meet all settings of a round alike.
 
 A finished loader is kept in build/bench-tune.json and not measured again, unless --again is given: a run that was
-interrupted goes on. About six minutes a loader on a quiet machine.
+interrupted goes on. Seven to ten minutes a loader on a quiet machine, one for the tiny one.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -71,12 +72,16 @@ def test_a_terminal_stays_one(tmp_path):
 
 
 def test_a_process_left_behind_does_not_hold_the_run(tmp_path):
-    program = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('done')"
+    """The stream stays open for it, as without `run`; the run ends."""
+    program = "import subprocess, sys; print(subprocess.Popen(['sleep', '60']).pid)"
     words = [*WORDS, tmp_path / "r", "--", sys.executable, "-c", program]
     process = subprocess.Popen(words, env=settings(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.wait(30) == 0
-    assert process.stdout is not None and process.stdout.read() == b"done\n"
-    subprocess.run(["pkill", "-f", "sleep 60"])
+    assert process.stdout is not None
+    left = process.stdout.readline()
+    os.kill(int(left), signal.SIGKILL)
+    assert process.stdout.read() == b""
+    assert kept(tmp_path / "r", "output") == left
 
 
 def test_a_reader_that_leaves_ends_the_stream_only(tmp_path):

@@ -25,7 +25,10 @@ def switch_on(environ: Any, version: str, prefix: str) -> None:
     old = tuple(numbers) < RENAMED
     if size not in environ and old_size not in environ:
         environ[old_size if old else size] = SIZE
-    if place not in environ and old_place not in environ:
+    # torchrun hands the value of its own, of the first attempt, to the ranks of a restart
+    ours = os.path.dirname(os.path.dirname(prefix)) + os.sep
+    known = environ.get(place) or environ.get(old_place)
+    if not known or known.startswith(ours):
         environ[old_place if old else place] = prefix
     environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")
 

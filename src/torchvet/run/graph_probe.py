@@ -9,11 +9,15 @@ Cost: about 3 us per backward. Forward outputs are looked at in short windows on
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 
+from .untraced import skipped, untraced
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
@@ -37,17 +41,20 @@ FIRST_LOOKS = (0.25, 0.25, 0.5, 0.5, 1.0)
 class _Token:
     """Lives as long as the node that holds it."""
 
-    __slots__ = ("live", "site")
+    __slots__ = ("live", "low", "site")
 
-    def __init__(self, site: Site, live: dict[Site, int]) -> None:
+    def __init__(self, site: Site, live: dict[Site, int], low: dict[Site, int]) -> None:
         self.site = site
         self.live = live
+        self.low = low
         live[site] = live.get(site, 0) + 1
 
     def __del__(self) -> None:
-        live = self.live
-        if self.site in live:
-            live[self.site] -= 1
+        live, site = self.live, self.site
+        if site in live:
+            live[site] = n = live[site] - 1
+            if n < self.low.get(site, n + 1):
+                self.low[site] = n
 
 
 class GraphProbe:
@@ -56,6 +63,9 @@ class GraphProbe:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.live: dict[Site, int] = {}
+        self.low: dict[Site, int] = {}  # the fewest since the last look
+        self.backwards = 0
+        self.progress = (0, 0)
         self.own = tuple(
             {os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, os.path.dirname(__file__) + os.sep}
         )
@@ -65,24 +75,43 @@ class GraphProbe:
         self.steps = 0  # at the last look
         self.said: set[Site] = set()
         self.state_looks = 0
+        self.compiling = False  # torch.compile was asked for: no window any more
         self.failed = 0  # marks that did not work: the job goes on without them
 
-    def install(self) -> None:
+    def install(self, first: Callable[[], None] = lambda: None) -> None:
+        """Look at all backwards from now on. `first` is called before the first one."""
         autograd = self.torch.autograd
         original = autograd.backward
-        mark = self.mark_root
 
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        def look(tensors: Any) -> None:
+            if not self.backwards:
+                first()
+            self.backwards += 1
             try:
-                mark(tensors)
+                self.mark_root(tensors)
             except Exception:
                 self.failed += 1
+
+        mark = untraced(self.torch, look)
+
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            mark(tensors)
             return original(tensors, *args, **kwargs)
 
         backward.__wrapped__ = original  # type: ignore[attr-defined]
         backward.__doc__ = original.__doc__
-        backward._torchdynamo_disable = True  # type: ignore[attr-defined]
-        autograd.backward = backward
+        autograd.backward = skipped(self.torch, backward)
+        compile_ = getattr(self.torch, "compile", None)
+        if compile_ is None:
+            return
+
+        @functools.wraps(compile_)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            self.compiling = True
+            self.close_window()
+            return compile_(*args, **kwargs)
+
+        self.torch.compile = compile
 
     # ------------------------------------------------------------------------------------------------- marks
     def mark_root(self, tensors: Any) -> None:
@@ -93,14 +122,14 @@ class GraphProbe:
             node = getattr(tensors[0], "grad_fn", None)
             if node is None:
                 return
-        self.mark(node, sys._getframe(2))
+        self.mark(node, sys._getframe(4))
 
     def mark(self, node: Any, frame: FrameType | None) -> None:
         metadata = node.metadata
         if KEY not in metadata:
             site = self.site(frame)
             if site in self.live or len(self.live) < MOST_SITES:
-                metadata[KEY] = _Token(site, self.live)
+                metadata[KEY] = _Token(site, self.live, self.low)
 
     def site(self, frame: FrameType | None) -> Site:
         """The innermost frame of the user's code; of a library's when there is no other."""
@@ -118,14 +147,14 @@ class GraphProbe:
     # ------------------------------------------------------------------------------------------------- outputs
     def open_window(self) -> None:
         """Begin to mark what top-level modules give. Not in a process that compiles: hooks make it compile again."""
-        if self.hooks or self.compiles():
+        if self.hooks or self.compiling or self.compiles():
             return
         module = self.torch.nn.modules.module
         self.depth = 0
         self.state_looks = STATE_LOOKS
         self.hooks = [
-            module.register_module_forward_pre_hook(self.entered),
-            module.register_module_forward_hook(self.left, always_call=True),
+            module.register_module_forward_pre_hook(untraced(self.torch, self.entered)),
+            module.register_module_forward_hook(untraced(self.torch, self.left), always_call=True),
         ]
 
     def compiles(self) -> bool:
@@ -148,7 +177,7 @@ class GraphProbe:
         self.depth = 0
         try:
             if self.torch.is_grad_enabled():
-                self.mark_output(output, sys._getframe(1), 0)
+                self.mark_output(output, sys._getframe(2), 0)
                 if self.state_looks > 0:
                     self.state_looks -= 1
                     self.mark_state(module)
@@ -165,12 +194,12 @@ class GraphProbe:
                     if isinstance(x, tensor) and x.grad_fn is not None and KEY not in x.grad_fn.metadata:
                         code = type(part).forward.__code__
                         site = (code.co_filename, code.co_firstlineno, f"{type(part).__name__}.{name}")
-                        x.grad_fn.metadata[KEY] = _Token(site, self.live)
+                        x.grad_fn.metadata[KEY] = _Token(site, self.live, self.low)
 
     def mark_output(self, output: Any, frame: FrameType | None, nested: int) -> None:
-        node = getattr(output, "grad_fn", None)
-        if node is not None:
-            self.mark(node, frame)
+        if isinstance(output, self.torch.Tensor):
+            if output.grad_fn is not None:
+                self.mark(output.grad_fn, frame)
         elif nested < 3:
             if isinstance(output, dict):
                 output = tuple(output.values())
@@ -180,17 +209,34 @@ class GraphProbe:
 
     # ------------------------------------------------------------------------------------------------- looks
     def look(self, steps: int) -> list[tuple[Site, int]]:
-        """The lines with more than one live graph, most first; keeps count of which only rise. `steps`: done so far."""
-        self.steps = steps
+        """The lines with more than one live graph, most first; keeps count of which only rise. `steps`: done so far.
+
+        What counts is the fewest since the last look: an episode or an accumulation lets go of all at its end. While no
+        step and no backward is done nothing counts: an episode of many forwards is under way."""
         now = sorted(((s, n) for s, n in list(self.live.items()) if n > 1), key=lambda x: -x[1])[:20]
-        for site, n in now:
+        progress = (steps, self.backwards)
+        if progress == self.progress:
+            return now
+        self.steps, self.progress = steps, progress
+        low = dict(self.low)
+        self.low.clear()
+        for site in {*self.history, *(s for s, _ in now)}:
+            live = self.live.get(site, 0)
+            n = min(live, low.get(site, live))
             seen = self.history.setdefault(site, [])
             if seen and n < seen[-1]:
                 seen.clear()  # somebody let go: a window, an epoch's end
-            if not seen or n > seen[-1]:
+            if n and (not seen or n > seen[-1]):
                 seen.append(n)
                 del seen[: -2 * RISES]
         return now
+
+    def forget(self) -> None:
+        """Begin anew (in a forked child): tokens of before count for nobody."""
+        self.live, self.low, self.history = {}, {}, {}
+        self.said.clear()
+        self.steps = self.backwards = 0
+        self.progress = (0, 0)
 
     def growing(self) -> list[tuple[Site, int]]:
         """Lines whose live graphs rose at each of the last looks and are more than any accumulation; each once."""

@@ -52,6 +52,7 @@ class Run:
         self.deaths = Deaths()
         self.states: dict[int, str] = {}
         self.gone: set[str] = set()
+        self.elsewhere: set[str] = set()  # folders of ranks on other nodes
         self.requested = 0.0
         self.series_at = self.gpus_at = 0.0
         self.gpus_failed = 0
@@ -88,7 +89,7 @@ class Run:
         self.prepare()
         output = self.keep_output()
         try:
-            child = subprocess.Popen(self.command, env=self.environment(), **streams_of(output))
+            child = subprocess.Popen(self.command, env=self.environment(), close_fds=False, **streams_of(output))
         except OSError as e:
             raise UserError(
                 Text("{command} cannot be started: {why}", "无法启动 {command}：{why}", command=self.command[0],
@@ -142,7 +143,7 @@ class Run:
 
         def interrupted(number_: int, _: Any) -> None:
             self.fenced(lambda: self.event("signal", signal=number_))
-            if not sys.stdin.isatty() and child.poll() is None:
+            if not in_foreground() and child.poll() is None:
                 child.send_signal(number_)  # not from a terminal: only this process was meant to get it
 
         restored.append((signal.SIGINT, signal.signal(signal.SIGINT, interrupted)))
@@ -150,7 +151,8 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------- look
     def ranks(self) -> list[tuple[str, dict[str, Any]]]:
-        """(folder, about.json) of the ranks on this node, in this attempt and its restarts."""
+        """(folder, about.json) of the ranks on this node, in this attempt and its restarts. Thousands of ranks may
+        share the folder of a run: what other nodes wrote is read once."""
         out = []
         for attempt in sorted(os.listdir(self.out)):
             n = number(attempt)
@@ -158,10 +160,16 @@ class Run:
                 continue
             folder = os.path.join(self.out, attempt)
             for name in sorted(os.listdir(folder)):
-                if name.startswith("rank_"):
-                    about = read_json(os.path.join(folder, name, "about.json"))
-                    if about is not None and about.get("node") == self.host:
-                        out.append((os.path.join(folder, name), about))
+                path = os.path.join(folder, name)
+                if not name.startswith("rank_") or path in self.elsewhere:
+                    continue
+                about = read_json(os.path.join(path, "about.json"))
+                if about is None:
+                    continue
+                if about.get("node") == self.host:
+                    out.append((path, about))
+                else:
+                    self.elsewhere.add(path)
         return out
 
     def look(self) -> None:
@@ -273,6 +281,20 @@ class Run:
         except Exception as e:
             if os.environ.get("TORCHVET_DEBUG"):
                 print(f"torchvet run: {type(e).__name__}: {e}", file=sys.stderr)
+
+
+def in_foreground() -> bool:
+    """Whether Ctrl-C reaches this process and its children by a terminal, wherever their streams lead."""
+    try:
+        fd = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
 
 
 def uptime() -> float:

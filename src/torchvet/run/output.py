@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import sys
 import threading
 import time
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 HEAD_BYTES = 4 << 20
 TAIL_BYTES = 16 << 20
 """What is kept of a stream: its beginning, and its end in two files that take turns."""
-DRAIN = 2.0
-"""Seconds to wait for output after the command ended: a process that it left behind may hold the stream open."""
+DRAIN = 1.0
+"""Seconds to wait for output after the command ended. What it left behind may hold the stream open for long."""
 
 
 class Kept:
@@ -114,7 +115,8 @@ class Output:
             left = len(self.pumps)
             while left:
                 ready = selector.select(0.2)
-                if not ready and self.over and time.monotonic() > self.over:
+                late = time.monotonic() - self.over if self.over else 0.0
+                if late > (DRAIN if ready else 0.0):
                     return
                 for key, _ in ready:
                     if not self.move(key.fd, *key.data):
@@ -143,15 +145,35 @@ class Output:
         return True
 
     def end(self) -> None:
-        """The command ended: pass on the rest."""
+        """The command ended: pass on the rest. What it left behind (a daemon) may go on to write: as long as it does, a
+        process of ours stays and passes that on."""
         self.over = time.monotonic() + DRAIN
         if self.thread is not None:
-            self.thread.join(DRAIN + 1)
+            self.thread.join()  # a reader that is slow holds a command up, too
+        self.pumps = [pump for pump in self.pumps if pump[0] not in self.closed]
+        if self.pumps and self.thread is not None:
+            self.leave_behind()
         for read, _, kept in self.pumps:
             kept.close()
-            if read not in self.closed:
-                os.close(read)
+            os.close(read)
         self.pumps = []
+
+    def leave_behind(self) -> None:
+        if not hasattr(os, "fork") or os.fork() != 0:
+            return
+        try:
+            os.setsid()
+            for number in signal.valid_signals():
+                if callable(signal.getsignal(number)):
+                    signal.signal(number, signal.SIG_DFL)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            used = {ours for _, ours, _ in self.pumps}
+            for fd in {0, 1, 2} - used:
+                os.dup2(nothing, fd)
+            self.over = 0.0
+            self.pump()
+        finally:
+            os._exit(0)
 
 
 def same(a: int, b: int) -> bool:

@@ -14,12 +14,14 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 
 from . import host_series
 from .flight import Flight, switch_on
 from .folder import Lines, read_json, write_json
 from .graph_probe import FIRST_LOOKS, GraphProbe
 from .stacks import Stacks
+from .untraced import untraced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,6 +89,27 @@ class Watch:
         self.stacks: Stacks | None = None
         self.profiler: Any = None
         self.lock = threading.Lock()
+        self.helper = False  # a process that a rank started
+        self.hooked = False  # what sees the end of the process is in place
+        self.stepped_at_exit = -1
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=lambda: self.fenced(self.fork))
+
+    def fork(self) -> None:
+        """In a forked child (a worker of a loader, or a rank that a script starts by fork): nobody watches it until it
+        joins a process group itself."""
+        if self.stacks is not None:
+            self.stacks.forget()
+        if self.graphs is not None:
+            self.graphs.close_window()
+            self.graphs.forget()
+        self.pid, self.helper, self.lock = os.getpid(), True, threading.Lock()
+        self.folder, self.rank, self.thread, self.stacks, self.profiler = "", -1, None, None, None
+        self.steps = self.looks = 0
+        self.ended, self.end, self.stepped_at_exit = False, {}, -1
+        self.seen, self.waited, self.longest = (), 0.0, 0.0
+        self.dumped.clear()
+        self.moved = self.stepped = time.monotonic()
 
     # ------------------------------------------------------------------------------------------------- marks
     def step(self) -> None:
@@ -99,25 +122,32 @@ class Watch:
         if self.settings["profile"]:
             self.fenced(self.profile)
 
-    def optimizer_stepped(self, *_: Any) -> None:
-        if not self.by_hand and os.getpid() == self.pid:
-            if self.thread is None:
-                self.fenced(self.begin)
+    def optimizer_stepped(self) -> None:
+        if self.thread is None:
+            self.first_sign()
+        if self.thread is not None and not self.by_hand:
             self.count()
+
+    def first_sign(self) -> None:
+        """This process trains: a step, or a backward, for where all steps are compiled no hook of an optimizer is
+        called. What a rank forks or starts is no rank."""
+        if self.thread is None and not self.helper:
+            self.fenced(self.begin)
 
     # ------------------------------------------------------------------------------------------------- begin
     def begin(self, rank: int | None = None, world: int | None = None) -> None:
         """Find the rank, make its folder, start to look. Does nothing the second time."""
         with self.lock:
-            if self.thread is not None or os.getpid() != self.pid:
+            if self.thread is not None:
                 return
             self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
             self.world = int(os.environ.get("WORLD_SIZE", "1") or 1) if world is None else world
             folder = os.path.join(self.attempt, f"rank_{self.rank}")
             about = read_json(os.path.join(folder, "about.json"))
             if about is not None and about.get("pid") != self.pid and about.get("node") == socket.gethostname():
-                if host_series.state(int(about.get("pid", 0))):
-                    return  # the rank itself lives: this is a process that it started
+                if rank is None and host_series.state(int(about.get("pid", 0))):
+                    self.helper = True  # the rank itself lives
+                    return
                 folder += f"_{self.pid}"
             os.makedirs(folder, exist_ok=True)
             self.folder = folder
@@ -127,9 +157,13 @@ class Watch:
             if self.settings["stacks"]:
                 self.stacks = Stacks(folder)
                 self.stacks.install()
-            self.last_words()
+            if not self.hooked:
+                self.hooked = True
+                self.last_words()
             if self.settings["cuda_history"]:
                 self.fenced(self.remember_cuda)
+            if sys.version_info >= (3, 12):  # our thread is no reason to warn of a fork
+                warnings.filterwarnings("ignore", r"This process \(pid=\d+\) is multi-threaded", DeprecationWarning)
             self.thread = threading.Thread(target=self.watch, name="torchvet", daemon=True)
             self.thread.start()
 
@@ -152,9 +186,9 @@ class Watch:
             self.fenced(lambda: switch_on(os.environ, str(self.torch.__version__), prefix))
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        register_optimizer_step_post_hook(self.optimizer_stepped)
+        register_optimizer_step_post_hook(untraced(self.torch, lambda *_: self.optimizer_stepped()))
         if self.graphs is not None:
-            self.graphs.install()
+            self.graphs.install(self.first_sign)
         dist = self.torch.distributed
         if not dist.is_available():
             return
@@ -218,10 +252,12 @@ class Watch:
             cuda = getattr(self.torch, "cuda", None)
             if cuda is not None and cuda.is_initialized():
                 beat["cuda"] = [cuda.memory_allocated(), cuda.memory_reserved()]
-        seen = (self.steps, sorted(progress.items()))
-        if self.seen and self.steps != self.seen[0]:
+        # compiled optimizers call no hooks: there the backwards tell
+        done = (self.steps, self.graphs.backwards if self.graphs is not None else 0)
+        seen = (done, sorted(progress.items()))
+        if self.seen and done != self.seen[0]:
             self.longest = max(self.longest, now - self.stepped)
-        if not self.seen or self.steps != self.seen[0]:
+        if not self.seen or done != self.seen[0]:
             self.stepped = now
         if seen != self.seen:
             self.seen, self.moved = seen, now
@@ -295,20 +331,39 @@ class Watch:
 
         def exit(status: Any = None, /) -> Any:
             if threading.current_thread() is threading.main_thread():
-                self.end.setdefault("code", 0 if status is None else status if isinstance(status, int) else 1)
+                self.end["code"] = 0 if status is None else status if isinstance(status, int) else 1
+                self.stepped_at_exit = self.steps
+                kind, value, trace = sys.exc_info()
+                if status and "multiprocessing" in sys.modules and caller() == ("torch.multiprocessing.spawn", "_wrap"):
+                    self.fenced(lambda: self.excepted(kind, value, trace))
             leave(status)
 
         def _exit(status: int) -> Any:
-            if os.getpid() == self.pid:
-                self.fenced(lambda: self.say_end({"how": "_exit", "code": status}))
+            self.fenced(lambda: self.say_end({"how": "_exit", "code": status}))
             leave_now(status)
+
+        def at_exit() -> None:
+            # the job put a hook of its own in the place of ours, and it was called
+            value = getattr(sys, "last_value", None)
+            if sys.excepthook is not excepthook and value is not None and "how" not in self.end:
+                self.fenced(lambda: self.excepted(type(value), value, value.__traceback__))
+            self.fenced(lambda: self.say_end({"how": "end"}))
 
         sys.exit = exit
         os._exit = _exit
-        atexit.register(lambda: self.fenced(lambda: self.say_end({"how": "end"})))
+        atexit.register(at_exit)
+        printed = traceback.print_exc
+
+        def print_exc(*args: Any, **kwargs: Any) -> None:
+            if caller() == ("multiprocessing.process", "_bootstrap"):  # it ends this process without an excepthook
+                self.fenced(lambda: self.excepted(*sys.exc_info()))
+            printed(*args, **kwargs)
+
+        print_exc.__wrapped__ = printed  # type: ignore[attr-defined]
+        traceback.print_exc = print_exc
 
     def excepted(self, kind: Any, value: Any, trace: Any) -> None:
-        if os.getpid() != self.pid:
+        if not self.folder or kind is None:
             return
         if self.settings["recorder"] and self.flight.there and self.torch.distributed.is_initialized():
             self.flight.dump(self.folder, self.rank, "recorder_end")
@@ -324,9 +379,11 @@ class Watch:
         self.end.update(how="exception", code=1, type=kind.__name__)
 
     def say_end(self, row: dict[str, Any]) -> None:
-        if self.ended or os.getpid() != self.pid or not self.folder:
+        if self.ended or not self.folder:
             return
         self.ended = True
+        if self.steps > self.stepped_at_exit >= 0 and self.end.get("how") != "exception":
+            self.end.pop("code", None)  # somebody caught that sys.exit: the process went on
         if self.stacks is not None:
             self.stacks.done()
         progress = self.flight.progress() if self.settings["recorder"] else {}
@@ -369,6 +426,12 @@ class Watch:
                         f.write(f"{time.time():.3f} {kind}\n{traceback.format_exc(limit=-3)}")
             except Exception:
                 self.mute += 1  # a full disk: there is nowhere to say it
+
+
+def caller() -> tuple[str, str]:
+    """Module and function that called the function that asks."""
+    frame = sys._getframe(2)
+    return str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
 
 
 def settings_of(given: dict[str, Any]) -> dict[str, Any]:

@@ -26,26 +26,38 @@ def _own():
 
 
 class _AfterTorch:
-    """A finder that lets the others find torch and says so when it has been imported."""
+    """A finder that lets the others find torch and says so when it has been imported. Many ask only whether torch is
+    there (importlib.util.find_spec) before they import it: it stays until torch was imported."""
+
+    def __init__(self):
+        self.asking = set()  # threads that ask the others
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch":
             return None
+        import _thread
         import sys
 
-        sys.meta_path[:] = [x for x in sys.meta_path if x is not self]
+        thread = _thread.get_ident()
+        if thread in self.asking:  # one of the others asks all
+            return None
+        self.asking.add(thread)
         spec = None
-        for finder in sys.meta_path:
-            found = getattr(finder, "find_spec", None)
-            spec = found(name, path, target) if found is not None else None
-            if spec is not None:
-                break
+        try:
+            for finder in list(sys.meta_path):
+                found = getattr(finder, "find_spec", None) if finder is not self else None
+                spec = found(name, path, target) if found is not None else None
+                if spec is not None:
+                    break
+        finally:
+            self.asking.discard(thread)
         if spec is None or spec.loader is None:
             return spec
         run = spec.loader.exec_module
 
         def exec_module(module):
             run(module)
+            sys.meta_path[:] = [x for x in sys.meta_path if x is not self]
             _attach()
 
         try:
@@ -53,6 +65,22 @@ class _AfterTorch:
         except Exception as e:  # a loader with slots: torch is imported, nobody watches
             _problems.append(e)
         return spec
+
+
+def _lend():
+    """Notice a watchdog of the job's own, also one set before torch is there: faulthandler has one timer."""
+    import faulthandler
+
+    later = faulthandler.dump_traceback_later
+
+    def dump_traceback_later(*args, **kwargs):
+        faulthandler.torchvet_lent = True
+        return later(*args, **kwargs)
+
+    dump_traceback_later.__wrapped__ = later
+    dump_traceback_later.__doc__ = later.__doc__
+    faulthandler.torchvet_lent = False
+    faulthandler.dump_traceback_later = dump_traceback_later
 
 
 def _attach():
@@ -84,5 +112,6 @@ finally:
 
         if _os.environ.get("TORCHVET_RUN_DIR"):
             _sys.meta_path.insert(0, _AfterTorch())
+            _lend()
     except Exception as e:
         _problems.append(e)
