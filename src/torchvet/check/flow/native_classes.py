@@ -155,7 +155,7 @@ class Classes:
     def lives_on(self, cls: Class) -> bool:
         """An object of the class lives as long as the process."""
         pattern = re.compile(
-            rf"\bstatic\b[^;{{}}()]*\b{cls.name}\b(?!\s*::)|\bextern\s+{cls.name}\b|\bthread_local\b[^;{{}}()]*\b{cls.name}\b|[Ss]ingleton\s*<[^>]*\b{cls.name}\b"
+            rf"\bstatic\b[^;{{}}()]*\b{cls.name}\b(?!\s*::|\s*\*\s*\w+\s*\()|\bextern\s+{cls.name}\b|\bthread_local\b[^;{{}}()]*\b{cls.name}\b|[Ss]ingleton\s*<[^>]*\b{cls.name}\b"
         )
         for s in self.sources.all:
             if cls.name in s.text and (

@@ -48,7 +48,8 @@ class Fields:
                 cls = self.owner(p, root, field)
                 if cls is None or (id(cls), field) in done or self.classes.lives_on(cls):
                     continue
-                if not self.named_by_release(function, field) and not self.taken(function, field):
+                text = self.near(function, cls)
+                if not self.named_by_release(text, field) and not self.taken(text, field):
                     done.add((id(cls), field))
                     held.name = held.path = field
                     yield p, held, cls
@@ -78,25 +79,23 @@ class Fields:
         others = [m for m in cls.members if m != field]
         return bool(others) and re.search(
             rf"\b(?:{'|'.join(sorted(DESTROY))})\s*\([^;]*?(?:\.|->)\s*(?:{'|'.join(map(re.escape, others))})\b",
-            self.near(function),
+            self.near(function, cls),
         ) is not None  # fmt: skip
 
-    def near(self, function: Function) -> str:
-        """The code of the function's folder, and of all sources when they are few."""
-        folder = function.unit.path.rpartition("/")[0]
-        if folder not in self._texts:
-            found = self.sources.all
-            if len(found) > 60:
-                found = [s for s in found if s.path.rpartition("/")[0] == folder]
-            self._texts[folder] = "\n".join(s.unit.code for s in found)
-        return self._texts[folder]
+    def near(self, function: Function, cls: Class) -> str:
+        """The code of the sources below the same top folder, and of all that name the class."""
+        top = function.unit.path.partition("/")[0]
+        key = f"{top}:{cls.name}"
+        if key not in self._texts:
+            found = [s for s in self.sources.all if s.path.partition("/")[0] == top or cls.name in s.text]
+            self._texts[key] = "\n".join(s.unit.code for s in found)
+        return self._texts[key]
 
-    def named_by_release(self, function: Function, field: str) -> bool:
-        return re.search(rf"\b{RELEASES.pattern}\s*(?:<[^;<>]*>)?\([^;]*\b{field}\b", self.near(function)) is not None
+    def named_by_release(self, text: str, field: str) -> bool:
+        return re.search(rf"\b{RELEASES.pattern}\s*(?:<[^;<>]*>)?\([^;]*\b{field}\b", text) is not None
 
-    def taken(self, function: Function, field: str) -> bool:
+    def taken(self, text: str, field: str) -> bool:
         """Does anything copy the field elsewhere, return it, or give it to what is no call of the runtime?"""
-        text = self.near(function)
         for m in re.finditer(rf"(?:\.|->)\s*{field}\b(?!\s*\()", text):
             begin = max(text.rfind(c, 0, m.start()) for c in ";{}") + 1
             before = text[begin : m.start()]
@@ -119,7 +118,7 @@ class Fields:
                 if container not in holders or held is None or held.rule == "host":
                     continue
                 destroys = [n for n, family in DESTROY.items() if family == held.family]
-                if destroys and not re.search(rf"\b(?:{'|'.join(destroys)})\b", self.near(f)):
+                if destroys and not re.search(rf"\b(?:{'|'.join(destroys)})\b", self.near(f, cls)):
                     held.name = held.path = container
                     yield p, held
                     holders.discard(container)

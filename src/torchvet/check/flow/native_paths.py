@@ -505,6 +505,7 @@ class Paths:
                 role, user, argument, address = words.use(i, elements)
                 if role == "kept":
                     if not described(words, self.locals):
+                        self._into_member(words, name, held)
                         self._keep(name, state, held)
                 elif role == "target":
                     if held is not None and not self._made_here(words, held):
@@ -527,6 +528,16 @@ class Paths:
                     if held is not None:
                         self.returned[name] = held
                     self._keep(name, state, held)
+
+    def _into_member(self, words: Words, name: str, held: Held | None) -> None:
+        """`member = p`: the object holds it from here on, in place of what it held before."""
+        texts = words.texts[2:] if words.texts[:2] == ["this", "->"] else words.texts
+        if held is None or held.member or held.element or texts[1:] != ["=", name] or texts[0] not in self.members:
+            return
+        moved = Held(texts[0], texts[0], held.family, held.rule, words.tokens[0][1], held.call)
+        moved.member, moved.via = True, held.via
+        if texts[0] not in self.kept and texts[0] not in self.released:
+            self.refills.append((moved, [list(c) for c in (*self._conditions, *self._passed)], bool(self._loops)))
 
     def _put_into(self, container: str, held: Held, state: State) -> None:
         """A local container holds it from here on."""

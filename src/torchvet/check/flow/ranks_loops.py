@@ -9,9 +9,9 @@ of a set of strings differs between processes (PYTHONHASHSEED).
 
 from __future__ import annotations
 
-from ..program.model import expressions_of, walk_block
+from ..program.model import expressions_of, walk_block, walk_expr
 from ..source.text import Later
-from .ranks_values import UNKNOWN, leaves, varies
+from .ranks_values import UNKNOWN, depends_on_rank, leaves, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,10 @@ def share_of(f: Frame, cls: Class) -> Any:
         if method is not None and not even and not PADDED.search(machine.suspects.text_of(method)):
             frame = machine.pure_frame(method)
             for s in walk_block(machine.program.body(method)):
+                counted = s[0] == "if" and any(x[0] == "bin" and x[2] == "%" for x in walk_expr(s[2]))
+                if counted and depends_on_rank(machine.pure(frame, s[2])):  # `if i % world != rank: continue`
+                    known[id(cls)] = machine.origin(frame, s[2], "share")
+                    return known[id(cls)]
                 if s[0] not in ("for", "while", "return"):
                     continue
                 for e in expressions_of(s)[:1]:

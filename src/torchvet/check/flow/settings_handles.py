@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 ENTRIES = ("__getitem__", "__getitems__", "__iter__")
 DEPTH = 4
+CONTAINING = (
+    "torch.utils.data.ConcatDataset",
+    "torch.utils.data.Subset",
+    "torch.utils.data.random_split",
+    "torch.utils.data.ChainDataset",
+    "torch.utils.data.StackDataset",
+)
 SEEDERS = ("numpy.random.seed", "random.seed", "torch.manual_seed")
 
 
@@ -94,12 +101,26 @@ class Handles:
     def dataset_classes(self, loader: Loader) -> list[Class]:
         out: list[Class] = []
         for o in loader.origins("dataset"):
-            if o.e[0] != "call":
-                continue
-            for x in self.program.entities(o.e[2], self.settings.origins.scope(o.frame)):
-                if x[0] == "class" and x[1] not in out:
-                    out.append(x[1])
+            self.add_classes(o, out, 0)
         return out
+
+    def add_classes(self, o: Origin, out: list[Class], depth: int) -> None:
+        """The project classes that an end is made of, below ConcatDataset, Subset and random_split."""
+        e = o.e[2] if o.e[0] == "item" else o.e
+        if e[0] != "call":
+            return
+        for x in self.program.entities(e[2], self.settings.origins.scope(o.frame)):
+            if x[0] == "class" and x[1] not in out and o.e[0] == "call":
+                out.append(x[1])
+            elif x[0] == "ext" and x[1] in CONTAINING and e[3] and depth < 4:
+                for inner in self.settings.origins.of(e[3][0], o.frame):
+                    parts = inner.e[2] if inner.e[0] in ("list", "tuple") else ()
+                    parts = (inner.e[3],) if inner.e[0] == "comp" else parts
+                    if not parts:
+                        self.add_classes(inner, out, depth + 1)
+                    for part in parts:
+                        for end in self.settings.origins.of(part, inner.frame):
+                            self.add_classes(end, out, depth + 1)
 
     def of_class(self, cls: Class) -> list[Handle]:
         if id(cls) not in self._of_class:

@@ -252,7 +252,7 @@ class Workers:
             for c in calls_in(loop[4])
             if callee_name(c) == "append"
             and c[2][0] == "attr"
-            and (c[2][2][0] == "name" or (c[2][2][0] == "attr" and is_self(c[2][2][2], f)))
+            and (holder(c)[0] == "name" or (holder(c)[0] == "attr" and is_self(holder(c)[2], f)))
         ]
         if any(s[0] == "break" for s in walk_block(loop[4])):
             return  # a few batches
@@ -264,11 +264,15 @@ class Workers:
         ]
         raw = raw_names(loop) if kept or stored else set()
         found = [
-            (c, c[2][2][-1])
+            (c, holder(c)[-1])
             for c in kept
             if len(c[3]) == 1
             and is_raw(c[3][0], raw)
-            and (self.outlives(c[2][2][2], loop, f) if c[2][2][0] == "name" else self.stays_whole(c[2][2][3], loop, f))
+            and (
+                self.outlives(holder(c)[2], loop, f)
+                if holder(c)[0] == "name"
+                else self.stays_whole(holder(c)[3], loop, f)
+            )
         ]
         counts = counters(loop) if stored else set()
         found += [
@@ -500,6 +504,12 @@ class Life:
                 if self.program.qualified(call[2], scope) in knowledge.loader("tensor_makers"):
                     yield f
                     break
+
+
+def holder(append: Expr) -> Expr:
+    """What `all.append(x)`, `self.all.append(x)`, `all["x"].append(x)` adds to."""
+    base = append[2][2]
+    return base[2] if base[0] == "sub" and base[3][0] == "const" and base[2][0] == "name" else base  # type: ignore[no-any-return]
 
 
 def is_empty(e: Expr) -> bool:

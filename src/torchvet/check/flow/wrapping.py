@@ -364,23 +364,32 @@ class Wrapping:
                     if w.model is c.model and w.family in ("ddp", "fsdp1") and w.order < c.order:
                         through = [e for e in trace.on(w.result) if e.kind == FORWARD]
                         whole = any(e.function is c.function for e in through) or (c.family == "method" and through)
-                        if (
-                            not whole
-                            and not apart(w.path, c.path)
-                            and reaches_backward(self.program.body(c.function), c.call)
-                        ):
+                        if not whole and not apart(w.path, c.path) and self.trains(c):
                             out.append(Order(w, c))
         return unique(out)
 
+    def trains(self, c: Event) -> bool:
+        """Does the value of the call flow into a backward, here or, returned, in the function that called this one?"""
+        if reaches_backward(self.program.body(c.function), c.call):
+            return True
+        if not c.calls or not any(s[0] == "return" for s in self.program.statements(c.function)):
+            return False
+        caller, call = c.calls[-1]
+        returned = reaches_backward(self.program.body(c.function), c.call, True)
+        return returned and reaches_backward(self.program.body(caller), call)
 
-def reaches_backward(body: Block, call: Expr) -> bool:
-    """Does the value of the call flow, by local names, into a `.backward()` of the same function?"""
+
+def reaches_backward(body: Block, call: Expr, returned: bool = False) -> bool:
+    """Does the value of the call flow, by local names, into a `.backward()` of the same function? `returned`: or out of
+    it?"""
     tainted: set[str] = set()
     for s in walk_block(body):
         expressions = expressions_of(s)
         touched = any(x is call or (x[0] == "name" and x[2] in tainted) for e in expressions for x in walk_expr(e))
         if not touched:
             continue
+        if returned and s[0] == "return":
+            return True
         if s[0] in ("assign", "ann", "aug", "for"):
             targets = s[2] if s[0] == "assign" else (s[3],) if s[0] == "aug" else (s[2],)
             for t in targets:

@@ -306,7 +306,9 @@ class Trace(KnownCalls):
 
     def unseen_attribute(self, owner: Instance, name: str) -> Values:
         """An attribute set by code that this run did not meet: a model that may be anywhere."""
-        model = Model(placed=self.relevance.moved(owner.cls, name) or self.placed_elsewhere(owner.cls, name))
+        assigned = name in owner.attributes  # to something not seen: moves of other methods are met in their turn
+        placed = self.relevance.moved(owner.cls, name) or (not assigned and self.placed_elsewhere(owner.cls, name))
+        model = Model(placed=placed)
         owner.attributes[name] = (model,)
         return (model,)
 
@@ -423,10 +425,11 @@ class Trace(KnownCalls):
         if not holds and not self.relevance.on_path(target):
             held = me.attributes.values() if isinstance(me, Instance) else ()
             given = (*arguments, *keywords.values(), (me,), *held)
-            models = [m for v in given for m in models_in(v)]
+            models = [m for v in given for m in (*models_in(v), *parameters_in(v))]
             if not any(followed(m) for m in models) and not (models and self.relevance.optimizes(target)):
                 return self.given_back(target, e, arguments, keywords, f)
-            if not self.relevance.of(target) and not (isinstance(me, Instance) and target.name == "__init__"):
+            inside = any(m.raw_of is not None for m in models)  # `loss(model.module, x)`
+            if not (inside or self.relevance.of(target) or (isinstance(me, Instance) and target.name == "__init__")):
                 return self.given_back(target, e, arguments, keywords, f)
         if target.is_generator:
             self.escape(arguments, keywords, e, f)
