@@ -66,3 +66,21 @@ def test_literals_are_found_in_their_order_whatever_the_digits():
     text = b"step 1\nstep 2\n[Errno 28] memory\nstep 3 at 172.18.0.1\nout of memory"
     assert literals.inside(text, distinct(text)) == (b"out of memory", b"memory", b"Errno 28")
     assert distinct(text).count(b"step ") == 2  # "step " and "step  at ...": lines that differ in digits are one
+
+
+def test_a_child_that_failed_is_no_end_when_the_program_goes_on(tmp_path):
+    child = "subprocess.CalledProcessError: Command '['/usr/bin/python3', 'score.py']' returned non-zero exit status 1."
+    steps = [f"step {n} loss 2.{90 - n}" for n in range(40)]
+    for name, lines, silent in (("on", [*steps[:20], child, *steps[20:]], True), ("end", [*steps, child], False)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.log").write_text("\n".join(lines) + "\n", "utf-8")
+        assert (not diagnose([str(tmp_path / name)]).verdicts) == silent
+
+
+def test_rows_of_a_table_are_no_services(tmp_path):
+    rows = [f"block-{n}  | Conv2d | {n * 64}" for n in range(9)]
+    text = "\n".join(["model:", *rows, *(f"step {n} loss 2.1" for n in range(30))])
+    text += "\nTraceback (most recent call last):\n  File \"t.py\", line 3, in main\n    f()\nKeyError: 'x'\n"
+    (tmp_path / "run.log").write_text(text, "utf-8")
+    first = diagnose([str(tmp_path)]).verdicts[0]
+    assert (first.cause, first.ranks) == ("rank-absent", [0])

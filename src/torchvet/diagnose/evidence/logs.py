@@ -17,7 +17,7 @@ from .launcher import Block
 from .lines import Literals, blocks, clean, distinct, sampled, words
 from .patterns import BY_LITERAL, GROUP, RAW, plain_part, size_of, values_of
 from .places import place_of
-from .prefixes import Speaker, has_tasks, speaker_of
+from .prefixes import Speaker, has_services, has_tasks, speaker_of
 from .reader import Reader
 from .series import NAN_HINT, Series, Steps, memory_of, nan_of
 from .times import clock_of, time_of
@@ -95,6 +95,7 @@ class LogReading:
         self.name = item.name
         self.place = place_of(item.name)
         self.tasks = not self.place.tree and has_tasks(item.head)
+        self.services = not self.place.tree and has_services(item.head)
         self.voices: dict[str, Voice] = {}
         self.named: dict[int, int] = {}
         self.worlds: dict[int, int] = {}
@@ -103,6 +104,7 @@ class LogReading:
         self.order = 0
         self.facts: list[Fact] = []
         self.section: int | None = None  # rank whose stream follows
+        self.last_exit: tuple[int, bytes, Voice, dict[str, Any]] | None = None  # of a child, or of an actor
         self.busy: set[int] = set()  # voices inside a traceback, a block or a stack: their next lines belong to it
 
     def voice(self, speaker: Speaker | None) -> Voice:
@@ -160,7 +162,9 @@ class LogReading:
         self.one(number, raw, active, full)
 
     def one(self, number: int, raw: bytes, active: tuple[bytes, ...], full: bool) -> None:
-        speaker, line, stamp = speaker_of(raw, self.tasks) if raw[:1] != b"[" or raw[-2:] != b"]:" else (None, raw, b"")
+        speaker, line, stamp = (
+            speaker_of(raw, self.tasks, self.services) if raw[:1] != b"[" or raw[-2:] != b"]:" else (None, raw, b"")
+        )
         if line[:5] == b"-----" and (found := _SECTION.match(line)):
             self.section = int(found.group(2)) if found.group(1) == b"Begin" else None
             return
@@ -263,6 +267,10 @@ class LogReading:
             rank = values.pop("rank", None)
             if "signal_number" in values:
                 values["code"] = -values.pop("signal_number")
+        elif kind == "last-exit":
+            if not any(f.kind == "exit" and f.line == number for f in self.facts[-3:]):  # a launcher's line says whose
+                self.last_exit = (number, line, voice, values)
+            return
         elif kind == "exit-code":  # Open MPI tells it on the line behind the process
             if self.facts and self.facts[-1].values.get("by") == "mpi" and number - self.facts[-1].line == 1:
                 self.facts[-1].values["code"] = values["code"]
@@ -390,6 +398,11 @@ class LogReading:
     def end(self) -> None:
         if not self.voices:
             self.voice(None)
+        if self.last_exit is not None:
+            number, line, voice, values = self.last_exit
+            steps = [row[3] for v in self.voices.values() for row in v.steps.contexts.values()]
+            if max(steps, default=0) < number:  # else the program went on without it
+                self.fact("launcher-exit" if values["by"] == "ray" else "exit", number, line, voice, values)
         for key, voice in self.voices.items():
             self.close(voice)
             step = voice.steps.last()

@@ -46,10 +46,11 @@ _TORCHX = re.compile(rb"[A-Za-z][\w.\-]*/\d{1,5} (?=\[[a-z]+\d+\]:)")
 _MOST = 4
 
 
-def speaker_of(line: bytes, tasks: bool = False) -> tuple[Speaker | None, bytes, bytes]:
+def speaker_of(line: bytes, tasks: bool = False, services: bool = False) -> tuple[Speaker | None, bytes, bytes]:
     """(speaker or None when nobody is named, the line without the marks, the time stamp that was cut).
 
     `tasks`: bare `12: ` marks are accepted (srun -l); without it they are left alone, since `3: ` begins many lines.
+    `services`: so are `trainer-1  | ` (docker compose): rows of tables begin like that.
     """
     speaker: Speaker | None = None
     stamp = b""
@@ -103,7 +104,7 @@ def speaker_of(line: bytes, tasks: bool = False) -> tuple[Speaker | None, bytes,
             speaker = Speaker(node=found.group(1).decode(), pid=int(found.group(3)))
         elif found := _TORCHX.match(line):
             pass
-        elif found := _STERN.match(line) or _HOST.match(line) or _COMPOSE.match(line):
+        elif found := _STERN.match(line) or _HOST.match(line) or (_COMPOSE.match(line) if services else None):
             speaker = speaker or Speaker()
             speaker.node = found.group(1).decode()
         else:
@@ -121,3 +122,9 @@ def has_tasks(head: bytes) -> bool:
         return False
     hits = [m.group(1) for line in lines if (m := _TASK.match(line))]
     return len(hits) >= 0.8 * len(lines) and len(set(hits)) > 1
+
+
+def has_services(head: bytes) -> bool:
+    """Whether nearly all lines of a file begin with the name of a service of docker compose."""
+    lines = head.split(b"\n")[:-1] or [head]
+    return len(lines) > 2 and sum(1 for line in lines if _COMPOSE.match(line)) >= 0.8 * len(lines)
