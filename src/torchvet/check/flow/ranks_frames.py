@@ -189,6 +189,14 @@ class Frame:
             self.items.append(("loop", s[1], trip, body, other, s[1]))
         return True
 
+    def plainly(self, v: Value, pos: int, name: str) -> Value:
+        """What a turn leaves in a name, without the way it is computed where a rank decides which: `bad += 1` on rank 0
+        only grows with each turn that is looked at."""
+        if v[0] != "op" or v[1] != "sel" or not varies(v[2]):
+            return v
+        arms = [x if x[0] in ("const", "sym") else self.sym(pos, (name, n)) for n, x in enumerate(v[3:5])]
+        return v if any(varies(x) for x in v[3:5]) else op("sel", v[2], *arms)
+
     def turn(self, block: Block, target: Expr | None, element: Value, pos: int, test: Expr | None = None) -> Items:
         """One turn of a loop that stands for all of them; leaves the names as they are after the loop."""
         start = self.env
@@ -220,6 +228,7 @@ class Frame:
                     for e in ends:
                         v = e.get(name, UNKNOWN)
                         if varies(v) and v != start.get(name):
+                            v = self.plainly(v, pos, name)
                             carried[name] = op("sel", self.sym(pos, "first"), start.get(name, UNKNOWN), v)
                 if not carried:
                     break
