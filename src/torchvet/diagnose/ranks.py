@@ -287,6 +287,7 @@ class Processes:
 def _by_process(case: Case, pids: dict[tuple[str, int], int], bases: dict[str, int]) -> None:
     """Facts that name a process, a task or a local rank."""
     processes = Processes(pids)
+    one_node = len({f.values["node"] for f in case.of("spawned") if f.values.get("node")}) < 2
     for fact in case.of(
         "exit", "closing", "oom-kill", "xid", "segfault", "hung-task", "nccl-warn", "process", "lockup"
     ):
@@ -300,7 +301,7 @@ def _by_process(case: Case, pids: dict[tuple[str, int], int], bases: dict[str, i
             and fact.values.get("by") in ("launcher", "spawn")
             and isinstance(fact.values.get("local"), int)
         ):
-            known = [b for n, b in bases.items() if _same_node(n, node)] or ([0] if not bases else [])
+            known = [b for n, b in bases.items() if _same_node(n, node)] or ([0] if not bases and one_node else [])
             if len(known) == 1:
                 fact.rank = known[0] + fact.values["local"]
     for fact in case.facts:

@@ -118,6 +118,13 @@ def nccl_versions(case: Case) -> Iterator[Hypothesis]:
     yield out
 
 
+def names_it(case: Case, fact: Fact) -> bool:
+    """A line of a set-up stands where the exception was raised, or nothing else was. NCCL warns on standard output."""
+    if fact.kind != "config" or beside(case, [fact]) or not case.of("exception"):
+        return True
+    return "NCCL WARN" in fact.text and bool(case.of("nccl-error"))
+
+
 def went_on(case: Case, fact: Fact) -> bool:
     """The process told steps after the line: it lived without what is missing."""
     return any(f.source == fact.source and f.line > fact.line + 2 and f.values.get("steps") for f in case.of("output"))

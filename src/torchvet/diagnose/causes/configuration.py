@@ -12,6 +12,7 @@ from ._configuration import (
     ddp_stops,
     driver_versions,
     empty_buffer,
+    names_it,
     nccl_versions,
     one_per_source,
     rank_count,
@@ -44,7 +45,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
         rows.setdefault("interface", []).append(fact)
     for what, facts in rows.items():
         facts = [f for f in facts if beside(case, [f]) or not (f.quality == WEAK or went_on(case, f))]
-        if what in SETUPS and any(f.kind != "config" or beside(case, [f]) or not case.of("exception") for f in facts):
+        if what in SETUPS and any(names_it(case, f) for f in facts):
             yield _setup(case, what, facts)
     yield from ddp_stops(case)
     if gone := never_started(case):

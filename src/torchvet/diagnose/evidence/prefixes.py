@@ -31,7 +31,8 @@ _POD = re.compile(rb"\[(?:pod/)?([a-z0-9][a-z0-9.\-]*)(?:/([a-z0-9.\-]+))?\] ")
 _KUBETAIL = re.compile(rb"\[(?=[a-z.\-]*\d)([a-z0-9][a-z0-9.]*-[a-z0-9.\-]+) [a-z0-9][a-z0-9.\-]*\] ")
 _STERN = re.compile(rb"([a-z0-9][a-z0-9.\-]*-\d+) ([a-z0-9][a-z0-9.\-]*) (?= *[\[\w(~^])")
 _HOST = re.compile(
-    rb"((?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][\w\-]*\d[\w.\-]*): (?=\[rank|\[default|Traceback|\s+File |\[E|\[W|step |iter)"
+    rb"((?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][\w\-]*\d[\w.\-]*): "
+    rb"(?=\[rank|\[default|\[20\d\d-|Traceback|\s+File |\[E|\[W|step |iter)"
 )
 _STAMP = re.compile(
     rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ?(?:stdout [FP] |stderr [FP] )?)"
@@ -96,6 +97,9 @@ def speaker_of(line: bytes, tasks: bool = False, services: bool = False) -> tupl
             elif tasks and (found := _TASK.match(line)):
                 speaker = speaker or Speaker()
                 speaker.task = int(found.group(1))
+            elif first != b" " and (found := _HOST.match(line)):  # pdsh names hosts by address
+                speaker = speaker or Speaker()
+                speaker.node = found.group(1).decode()
             else:
                 break
         elif line[3:4] == b" " and (found := _JOURNAL.match(line)):
