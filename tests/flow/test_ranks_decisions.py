@@ -31,6 +31,19 @@ FAULTS = {
                     break  # here
         main()
     """,
+    ("a signal and a name of the module", "local-stop-decision"): """
+        STOP = False
+        def on_term(number, frame):
+            global STOP
+            STOP = True
+        def main(loader, model):
+            signal.signal(signal.SIGTERM, on_term)
+            model = DDP(model)
+            for x in loader:
+                model(x).sum().backward()
+                if STOP:
+                    break  # here
+    """,
     ("a signal", "local-stop-decision"): """
         class Loop:
             def __init__(self):
@@ -130,6 +143,21 @@ def test_faults(tmp_path, name, rule):
 
 
 LEGAL = {
+    "a signal and a name of the module that is agreed on": """
+        STOP = False
+        def on_term(number, frame):
+            global STOP
+            STOP = True
+        def main(loader, model):
+            signal.signal(signal.SIGTERM, on_term)
+            model = DDP(model)
+            for x in loader:
+                model(x).sum().backward()
+                flag = torch.tensor(float(STOP))
+                dist.all_reduce(flag)
+                if flag.item():
+                    break
+    """,
     "a flag that is agreed on": """
         class Trainer:
             def __init__(self):

@@ -69,6 +69,20 @@ class Flags:
                     found = found or v
         return found
 
+    def shared(self, module: Module, name: str, functions: list[Function]) -> Value | None:
+        """A name of a module that a signal handler among its writers sets, and on which nothing agrees."""
+        program = self.names.program
+        text = program.text(module.path) or ""
+        if "signal.signal(" not in text:
+            return None
+        handler = next((f for f in functions if compile(rf"signal\.signal\([^)]*\b{f.name}\b").search(text)), None)
+        if handler is None:
+            return None
+        for row in program.lines_with(module.path, name):
+            if AGREES.search(program.source_line(module.path, row).replace(name, "")):
+                return None
+        return ("local", ("signal", module.path, name), "signal", (module.path, handler.pos, name))
+
     def written(self, f: Function, name: str, text: str) -> Value | None:
         """What a function's writes to a field make it depend on; REDUCED when one of them is an agreed value."""
         program = self.names.program

@@ -178,7 +178,8 @@ class Names:
                 ranked = [w for w in written if self.suspects.is_ranked(w)]
                 values = [v, *[self.assigned_value(w, name) for w in ranked]]
                 varying = [x for x in values if varies(x)]
-                v = varying[0] if varying else ("sym", ("global", *key))
+                told = self.flags.shared(module, name, written) if not varying else None
+                v = told if told else varying[0] if varying else ("sym", ("global", *key))
         else:
             scope = self.program.module_scope(module)
             v = self.denoted(("name", e[1], name), scope) or UNKNOWN

@@ -35,6 +35,7 @@ OUTERMOST = Later(r"(?m)^(?:def|class|@|async|if|try)\b|^@")
 DEFINED = Later(r"^(\s*)(?:async\s+)?def (\w+)\(")
 SIGNALLED = Later(r"signal\.signal\([^\n]*?(\w+)\s*\)")
 FLAG = Later(r"(?m)^\s+\w+(?:\.\w+)*\.(\w+)\s*=\s*(?:True|False|0)\s*(?:#.*)?$")
+SHARED = Later(r"(?m)^\s+global ([\w, ]+)$")
 HANDED_ON = Later(
     r"^\s*(?:return\s+|[\w.\[\]]+\s*=\s*)?(?:\w+\(\*|(?:self\.)?\w*(?:fn|func|function|callback|callable|method)\()"
 )
@@ -253,8 +254,10 @@ class Suspects:
             for handler in set(SIGNALLED.findall(page.text)):
                 for f in page.functions:
                     if f.name == handler:
-                        self.flags.update(FLAG.findall(self.text_of(f)))
+                        text = self.text_of(f)
+                        self.flags.update(FLAG.findall(text))
                         self.words |= self.flags
+                        self.words.update(w for line in SHARED.findall(text) for w in PART.findall(line))
         done: set[int] = set()
         for word in here:
             for i in page.places(word):
