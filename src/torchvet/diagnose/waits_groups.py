@@ -85,6 +85,7 @@ class GroupState:
     ranks: dict[int, Progress] = field(default_factory=dict)
     p2p: bool = False
     uncounted: bool = False  # batches of sends make the numbers of its ranks differ: they cannot be compared
+    guessed: bool = False  # gloo does not tell its members: these are the ranks that have used it
     alone: bool = False  # known by lines of a watchdog only, and some member has none
 
     @property
@@ -181,6 +182,7 @@ def group_states(case: Case) -> list[GroupState]:
         _without_stale(state)
         state.uncounted = _batches_differ(state)
     _reopen_failed(case, states, dumps)
+    _strangers(states, dumps)
     _from_logs(case, states)
     return sorted(states.values(), key=lambda s: (s.label != "world", s.name))
 
@@ -215,6 +217,7 @@ def _settle(state: GroupState, case: Case) -> None:
             state.members = tuple(range(max(count, max(state.ranks, default=-1) + 1)))
         else:
             state.members = tuple(sorted(state.ranks))
+            state.guessed = True
     if state.p2p:  # a rank without entries of its own tells a counter of sends
         for progress in state.ranks.values():
             if not progress.fact.values.get("p2p") and not progress.history:
@@ -259,6 +262,35 @@ def _reopen_failed(case: Case, states: dict[tuple[str, str], GroupState], dumps:
         row = progress.row(seq)
         if ran_out or (row is not None and row[3] and row[3][0][1] in lines):
             progress.completed = seq - 1
+
+
+def _strangers(states: dict[tuple[str, str], GroupState], dumps: dict[int, Fact]) -> None:
+    """Ranks that never used a group whose members are not told, though its users wait in it for somebody: they are that
+    somebody, when they wait for those users elsewhere and have no group of that description of their own."""
+    for state in states.values():
+        seqs = {p.open for p in state.ranks.values()}
+        named = state.description not in ("", "undefined")
+        alike = [s for s in states.values() if s.description == state.description]
+        if (
+            not state.guessed
+            or not named
+            or len(alike) > 1
+            or len(seqs) != 1
+            or None in seqs
+            or state.backend != "gloo"
+        ):
+            continue
+        for rank, dump in dumps.items():
+            waits = any(
+                s is not state and (p := s.ranks.get(rank)) is not None and p.open is not None
+                and all(s.ranks[u].enqueued is not None and (s.ranks[u].enqueued or 0) < p.open
+                        for u in state.members if u in s.ranks)
+                and set(state.members) <= set(s.ranks)
+                for s in states.values()
+            )  # fmt: skip
+            if rank not in state.ranks and waits and dump.values.get("whole"):
+                state.ranks[rank] = Progress(rank, dump, 0, 0, backend="gloo", whole=True)
+        state.members = tuple(sorted(state.ranks))
 
 
 def at_its_timeout(dump: Fact) -> bool:

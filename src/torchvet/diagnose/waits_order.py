@@ -65,6 +65,10 @@ class Orders:
     def head(self, rank: int) -> tuple[GroupState, int] | None:
         """(group, number) when the oldest unfinished call of a rank is a collective."""
         fact = self.heads.get(rank)
+        if fact is None and self.tails.get(rank):  # gloo: marked as finished when its time ran out
+            name, seq = self.tails[rank][-1]
+            last = next((g for g in self.of.get(rank, ()) if g.name == name and g.ranks[rank].open == seq), None)
+            return (last, seq) if last is not None else None
         if fact is None or fact.values.get("p2p") or not isinstance(fact.values.get("seq"), int):
             return None
         group = next((g for g in self.of.get(rank, ()) if g.ranks[rank].calls.get(fact.values["seq"]) is fact), None)
@@ -83,7 +87,7 @@ class Orders:
 
 def conflicts(groups: list[GroupState], dumps: dict[int, Fact], standing_in: dict[int, Fact]) -> list[Conflict]:
     orders = Orders(groups, dumps, standing_in)
-    heads = {rank: head for rank in orders.heads if (head := orders.head(rank)) is not None}
+    heads = {rank: head for rank in orders.of if (head := orders.head(rank)) is not None}
     standing: dict[tuple[int, int], list[int]] = {}
     for rank, (group, seq) in sorted(heads.items()):
         standing.setdefault((id(group), seq), []).append(rank)
@@ -106,7 +110,7 @@ def conflicts(groups: list[GroupState], dumps: dict[int, Fact], standing_in: dic
             one = Conflict(
                 g.label, s, row[0] if row else "", h.label, t, other[0] if other else "",
                 [r for r in first if r in h.ranks], [r for r in standing[there] if r in g.ranks],
-                [orders.heads[a], orders.heads[b]], (_role(g), _role(h)),
+                [orders.heads.get(a) or g.ranks[a].fact, orders.heads.get(b) or h.ranks[b].fact], (_role(g), _role(h)),
             )  # fmt: skip
             out.append(_decided(orders, one, g, h))
     return _merged(out)
