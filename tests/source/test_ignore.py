@@ -70,6 +70,8 @@ lines = st.lists(
                 "!a/b",
                 "*",
                 "!*/",
+                "/a**",
+                "/a**/b",
                 "!*.py",
             )
         ),
@@ -133,6 +135,10 @@ def test_like_git(top: list[str], inner: list[str], files: set[str], tmp_path_fa
     ("line", "path", "directory", "verdict"),
     [
         ("build", "src/build", True, True),
+        ("/a**", "ab/y.py", False, True),
+        ("a**", "ab/y.py", False, None),
+        ("/a**/b", "ab", False, True),
+        ("/a**/b", "ax/b", False, True),
         ("/build", "src/build", True, None),
         ("build/", "build", False, None),
         ("doc/*.py", "doc/a.py", False, True),

@@ -73,7 +73,7 @@ class Group:
                 self.suffixes += (pattern[1:],)
         else:
             (self.dir_sources if directory else self.sources).append(
-                ("" if anchored else "(?:.*/)?") + translate(pattern)
+                translate(pattern, literal(pattern)) if anchored else "(?:.*/)?" + translate(pattern)
             )
 
     def matches(self, path: str, name: str, directory: bool) -> bool:
@@ -113,8 +113,16 @@ def pattern_of(line: str) -> tuple[bool, bool, bool, str] | None:
     return negated, directory, anchored, line
 
 
-def translate(pattern: str) -> str:
-    """The regular expression of a glob as git reads it: `*` and `?` stay inside one folder, `**` crosses folders."""
+def literal(pattern: str) -> int:
+    """Characters before the first special one."""
+    return next((i for i, c in enumerate(pattern) if c in SPECIAL), len(pattern))
+
+
+def translate(pattern: str, begin: int = 0) -> str:
+    """The regular expression of a glob as git reads it: `*` and `?` stay inside one folder, `**` crosses folders.
+
+    `begin`: characters that git compares by themselves; to what follows them it is as if the pattern began there, so
+    that in `/a**` the stars cross folders, too (dir.c, match_pathname)."""
     from re import escape
 
     out = []
@@ -126,9 +134,10 @@ def translate(pattern: str) -> str:
             start = i - 1
             while i < n and pattern[i] == "*":
                 i += 1
-            if i - start >= 2 and (start == 0 or pattern[start - 1] == "/") and (i == n or pattern[i] == "/"):
+            first = start in (0, begin)
+            if i - start >= 2 and (first or pattern[start - 1] == "/") and (i == n or pattern[i] == "/"):
                 if i == n:
-                    out.append(".+" if start else ".*")
+                    out.append(".*" if first else ".+")
                 else:
                     i += 1
                     out.append("(?:.*/)?")
