@@ -38,6 +38,8 @@ ROUNDS = 6
 """Measurements of a setting at most, after the first."""
 FIELD = 5
 """Settings of a round at most: the fastest so far."""
+NEAR = -0.7
+"""Logarithm of the ratio to the leader's rate, a half, above which a setting serves to learn the noise."""
 TURNS = 4
 """How often the neighbours of a new leader may join."""
 
@@ -200,21 +202,23 @@ class Search:
 
     def field(self) -> list[Setting]:
         """The setting that leads and those that may still replace it: smaller ones that may be as good, larger ones
-        that may be better."""
+        that may be better. As long as nothing was measured twice the noise is only assumed: then also the two next."""
         chosen = self.chosen()
         if chosen is None:
             return []
         lead = chosen.setting
+        unknown = all(len(t.rates) < 2 for t in self.good())
         rivals = []
         for t in self.good():
             if t.setting == lead or len(t.rates) > ROUNDS:
                 continue
             ahead, error = self.race.difference(t.setting, lead)
             needed = math.log1p(-CLOSE if t.setting.weight < lead.weight else WORTHWHILE)
-            if ahead + SURE * error > needed:
+            if ahead + SURE * error > needed or (unknown and ahead > NEAR):
                 rivals.append((ahead + SURE * error - needed, t.setting))
         rivals.sort(key=lambda row: -row[0])
-        return [lead, *(s for _, s in rivals[: FIELD - 1])]
+        sure = sum(promise > 0 for promise, _ in rivals)
+        return [lead, *(s for _, s in rivals[: min(FIELD - 1, max(sure, 2))])]
 
     # ------------------------------------------------------------------------------------------------- epochs
     def persisting(self) -> None:
