@@ -149,7 +149,11 @@ class Search:
         self.race.turn()
         best = last = self.try_(Setting(0)).rate
         count, missed = 1, 0
-        while count <= self.most and missed < 2 and not self.spent():
+        cores = 2 * self.free().cpus_per_rank
+        # up to twice the CPUs only what is far behind ends it: on a busy machine two bad measurements are no news
+        while count <= self.most and not self.spent():
+            if missed >= 2 and (count > cores or last < best / 2):
+                break
             trial = self.try_(Setting(count))
             if trial.failed:
                 break
