@@ -3,7 +3,7 @@
 
     python bench/overhead.py [--pairs 10] [--whole 4] [--seconds 40] [--only within|between] [--dry-run]
 
-1. Within a job: under `torchvet run`, the recorders of both ranks are switched off and on again every few seconds
+1. Within a job: under `torchvet run`, the recorders of both ranks are switched off and on again every half second
    (hooks taken out and put back, looks skipped, the wrapping process stopped), and the steps of each part that is on
    are compared with the parts that are off before and after it. Nothing but the recorders differs.
 2. Between jobs: the same loop with and without `run`. Both jobs of a pair are alive at once and take turns of a second:
@@ -157,8 +157,8 @@ class Job:
         return [start - began - stopped(began, start), end - start - stopped(start, end), memory]
 
 
-PARTS = 2 * 6 + 1
-"""Parts of a job whose recorders are switched: the first and the last are off."""
+PART = 0.5
+"""Seconds of a part of a job whose recorders are switched; the machine's own noise is of seconds."""
 WRAPPED = """
 import os, sys
 os.environ["WRAPPER"] = str(os.getppid())
@@ -166,16 +166,16 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-def within(kind: str, steps: int, folder: Path) -> float:
+def within(kind: str, parts: int, steps: int, folder: Path) -> float:
     """Percent by which steps with recorders take longer than those beside them without, in one job (rank 0)."""
     (folder / "job.py").write_text(JOB)
     out = tempfile.mkdtemp(dir=folder)
     command = [sys.executable, "-m", "torchvet", "run", "--out", out, "--", sys.executable, "-c", WRAPPED, str(PAIR)]
-    command += [str(folder / "job.py"), kind, str(steps), str(PARTS)]
+    command += [str(folder / "job.py"), kind, str(steps), str(parts)]
     done = subprocess.run(command, env=environment(), capture_output=True, encoding="utf-8", check=True)
     took: list[float] = json.loads(done.stdout.split("MEASURED", 1)[1].splitlines()[0])
-    ratios = [took[i] / ((took[i - 1] + took[i + 1]) / 2) for i in range(1, PARTS - 1, 2)]
-    return 100 * (statistics.mean(ratios) - 1)
+    ratios = [took[i] / ((took[i - 1] + took[i + 1]) / 2) for i in range(1, parts - 1, 2)]
+    return 100 * (statistics.median(ratios) - 1)
 
 
 def environment() -> dict[str, str]:
@@ -234,13 +234,14 @@ def main() -> int:
             each = alone.result()[1] / 20
             steps = max(20, int(given.seconds / 2 / each))
             if given.only != "between":
-                part = max(5, int(given.seconds / each / PARTS))
+                part = max(1, round(PART / each))
+                parts = 2 * max(3, int(given.seconds / (part * each) / 2)) + 1  # the first and the last are off
                 slower = []
                 for i in range(given.pairs):
-                    slower.append(within(kind, part, folder))
+                    slower.append(within(kind, parts, part, folder))
                     print(f"{kind} job {i + 1}: {slower[-1]:+.2f} %", file=sys.stderr, flush=True)
                 inside.append(
-                    f"| {kind} | {PARTS} x {part} | {given.pairs} | {statistics.median(slower):+.2f} % "
+                    f"| {kind} | {parts} x {part} | {given.pairs} | {statistics.median(slower):+.2f} % "
                     f"| {share(slower, 0.95):+.2f} % |"
                 )
             for watching in (True, False) if given.only != "within" else ():

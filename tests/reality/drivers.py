@@ -21,7 +21,7 @@ HELD = "held"  # bytes still saved when the optimizer steps, where backward shou
 LEFT = "left"  # graph nodes alive although everything returned is dropped: held once, not once for each step
 
 # what shows the fault, where it is not the number of nodes
-MEASURE = {"A037": HELD, "A024": UNUSED, "A025": UNUSED, "A026": UNUSED, "A016": LEFT, "A038": LEFT, "A040": LEFT}
+MEASURE = {"A037": HELD, "RG502": HELD, "A024": UNUSED, "A025": UNUSED, "A026": UNUSED, "A016": LEFT, "A038": LEFT, "A040": LEFT}
 
 DRIVERS = {}
 
@@ -222,16 +222,23 @@ def recurrent_module(module, bench):
     return bench.call(module.train, net=net, loader=loader, opt=bench.sgd(net.out))
 
 
+class Watched(torch.optim.SGD):
+    """Looks at each step for what backward has not freed."""
+
+    def __init__(self, bench, parameters):
+        super().__init__(parameters, 0.05)
+        self.bench = bench
+
+    def step(self):
+        tensors = live_tensors()
+        self.bench.held = max(self.bench.held, saved_bytes(live_nodes(tensors), tensors))
+        super().step()
+
+
 @drives("A037")
 def two_backwards(module, bench):
-    class Watched(torch.optim.SGD):
-        def step(self):
-            tensors = live_tensors()
-            bench.held = max(bench.held, saved_bytes(live_nodes(tensors), tensors))
-            super().step()
-
     enc, gen, disc = bench.track(nn.Linear(4, 4)), bench.track(nn.Linear(4, 4)), bench.net
-    given = {"opt_e": Watched(enc.parameters(), 0.05), "opt_g": Watched(gen.parameters(), 0.05)}
+    given = {"opt_e": Watched(bench, enc.parameters()), "opt_g": Watched(bench, gen.parameters())}
     for x, y in bench.batches:
         module.update(gen, disc, enc, x, y, loss_fn=bench.criterion, **given)
 
@@ -405,3 +412,37 @@ def two_heads(module, bench):
 def best_value(module, bench):
     loop = module.Loop(bench.net, bench.criterion)
     return loop, loop.validate(bench.batches)
+
+
+@drives("RG502")
+def one_backward(module, bench):
+    return bench.call(module.main, optimizer=Watched(bench, bench.net.parameters()))
+
+
+@drives("RG001")
+def policy(module, bench):
+    batches = [(torch.randn(6, 8), torch.randn(6, 4)) for _ in range(bench.steps)]
+    return module.Worker().start(module.Strategy(), batches, {"lr": 0.1})
+
+
+@drives("RG004")
+def instances(module, bench):
+    class Model(nn.Module):
+        def forward(self, x, y):
+            out = bench.net(x)
+            return {"loss": bench.criterion(out, y), "out": out}
+
+    class Instance:
+        def as_tensors(self):
+            return {"x": torch.zeros(1, 4), "y": torch.zeros(1, 1)}
+
+    case = module.ModelCase(Model(), [Instance() for _ in range(bench.steps)])
+    case.ensure_it_trains()
+    case.ensure_batches_agree()
+
+
+@drives("RG006")
+def shared_features(module, bench):
+    heads = nn.ModuleList([nn.Linear(8, 1), nn.Linear(8, 1)])
+    batches = [(x, [y, -y]) for x, y in bench.batches]
+    return bench.call(module.main, loader=batches, encoder=bench.net[:2], heads=heads)

@@ -65,6 +65,7 @@ def test_clean_program_keeps_nothing(case, said, ran):
 NO_MORE_WITH_STEPS = {
     "A016": "one graph is kept, not one a step", "A038": "one graph is kept, not one a step",
     "A040": "one graph is kept, not one a step", "A037": "backward frees late, nothing stays",
+    "RG502": "backward frees late, nothing stays",
     "A024": "forwards without a backward, nothing stays", "A025": "forwards without a backward, nothing stays",
     "A026": "forwards without a backward, nothing stays",
 }  # fmt: skip

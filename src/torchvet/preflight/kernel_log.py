@@ -26,7 +26,7 @@ class Line:
 
 def lines(host: Host) -> list[Line] | Text:
     """The log from /dev/kmsg, else from dmesg; a Text says why there is none."""
-    uptime = re.match(r"([\d.]+)", host.read("/proc/uptime") or "")
+    uptime = re.match(r"(\d+(?:\.\d+)?)", host.read("/proc/uptime") or "")
     now = float(uptime[1]) if uptime else None
     text = host.read("/dev/kmsg")
     out = []

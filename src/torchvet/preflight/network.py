@@ -125,7 +125,7 @@ def rdma_ports(host: Host) -> list[Port]:
             state = host.read(base + "state")
             if state is None:
                 continue
-            rate = re.match(r"\s*([\d.]+)\s*Gb/sec", host.read(base + "rate") or "")
+            rate = re.match(r"\s*(\d+(?:\.\d+)?)\s*Gb/sec", host.read(base + "rate") or "")
             counters = {}
             for name in COUNTERS:
                 text = (host.read(base + "counters/" + name) or "").strip()

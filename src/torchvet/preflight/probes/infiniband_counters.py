@@ -24,7 +24,7 @@ def check(host: Host, plan: Plan) -> list[Result] | Result | None:
     ports = [p for p in rdma_ports(host) if "link_downed" in p.counters and (p.active or p.layer == "InfiniBand")]
     if not ports:
         return None
-    uptime = re.match(r"[\d.]+", host.read("/proc/uptime") or "")
+    uptime = re.match(r"\d+(?:\.\d+)?", host.read("/proc/uptime") or "")
     days = max(1.0, float(uptime[0]) / 86400) if uptime else 1.0
     out = []
     for p in ports:
