@@ -21,7 +21,16 @@ HELD = "held"  # bytes still saved when the optimizer steps, where backward shou
 LEFT = "left"  # graph nodes alive although everything returned is dropped: held once, not once for each step
 
 # what shows the fault, where it is not the number of nodes
-MEASURE = {"A037": HELD, "RG502": HELD, "A024": UNUSED, "A025": UNUSED, "A026": UNUSED, "A016": LEFT, "A038": LEFT, "A040": LEFT}
+MEASURE = {
+    "A037": HELD,
+    "RG502": HELD,
+    "A024": UNUSED,
+    "A025": UNUSED,
+    "A026": UNUSED,
+    "A016": LEFT,
+    "A038": LEFT,
+    "A040": LEFT,
+}
 
 DRIVERS = {}
 
@@ -446,3 +455,22 @@ def shared_features(module, bench):
     heads = nn.ModuleList([nn.Linear(8, 1), nn.Linear(8, 1)])
     batches = [(x, [y, -y]) for x, y in bench.batches]
     return bench.call(module.main, loader=batches, encoder=bench.net[:2], heads=heads)
+
+
+@drives("RG007")
+def tiles(module, bench):
+    for x, _ in bench.batches:
+        module.tiled(bench.net, x, 2, torch.ones(3, 1))
+
+
+@drives("RG008")
+def embeddings(module, bench):
+    class Net(nn.Module):
+        def forward(self, x):
+            return {"neck": [bench.net(x)]}
+
+    class Image:
+        def cuda(self):
+            return torch.zeros(1, 4)
+
+    return module.Manager(module.Recognizer(Net())).encode([Image() for _ in range(bench.steps)])

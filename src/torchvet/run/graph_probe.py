@@ -4,7 +4,8 @@ The token's end tells that the graph ended. A step's graph normally ends with th
 line is 1, or the depth of accumulation. A number that only rises names the line whose graphs somebody keeps - also
 where memory shows nothing yet (a node takes about 0.8 kB). It names the line that made the graph, not the keeper.
 
-Cost: about 3 us per backward. Forward outputs are looked at in short windows only: a hook on every module call costs.
+Cost: about 5 us for a mark, and there are no more than `MARKS` of backward a second: of a fast loop a sample is marked,
+each mark for as many. Outputs of forwards are marked in windows of a few: a hook on every module call costs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from random import Random
+from time import monotonic
 
 from .untraced import skipped, untraced
 
@@ -34,6 +37,10 @@ RISES = 4
 MANY = 200
 """Live graphs of one line that are enough after two rises, where at least every second step's graph is still alive: a
 job of a few seconds gives no more looks."""
+MARKS = 200
+"""Backwards marked in a second; of more, a sample."""
+WINDOW = 32
+"""Outputs of top-level modules marked in one window."""
 FIRST_LOOKS = (0.25, 0.25, 0.5, 0.5, 1.0)
 """Seconds between the first looks of a process, where they are shorter than the usual interval."""
 
@@ -41,18 +48,19 @@ FIRST_LOOKS = (0.25, 0.25, 0.5, 0.5, 1.0)
 class _Token:
     """Lives as long as the node that holds it."""
 
-    __slots__ = ("live", "low", "site")
+    __slots__ = ("live", "low", "site", "weight")
 
-    def __init__(self, site: Site, live: dict[Site, int], low: dict[Site, int]) -> None:
+    def __init__(self, site: Site, live: dict[Site, int], low: dict[Site, int], weight: int) -> None:
         self.site = site
         self.live = live
         self.low = low
-        live[site] = live.get(site, 0) + 1
+        self.weight = weight
+        live[site] = live.get(site, 0) + weight
 
     def __del__(self) -> None:
         live, site = self.live, self.site
         if site in live:
-            live[site] = n = live[site] - 1
+            live[site] = n = live[site] - self.weight
             if n < self.low.get(site, n + 1):
                 self.low[site] = n
 
@@ -65,6 +73,10 @@ class GraphProbe:
         self.live: dict[Site, int] = {}
         self.low: dict[Site, int] = {}  # the fewest since the last look
         self.backwards = 0
+        self.every = 1  # one of so many backwards is marked
+        self.next = 0  # the number of the next one
+        self.random = Random(0).random
+        self.looked = 0.0
         self.progress = (0, 0)
         self.own = tuple(
             {os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, os.path.dirname(__file__) + os.sep}
@@ -75,6 +87,7 @@ class GraphProbe:
         self.steps = 0  # at the last look
         self.said: set[Site] = set()
         self.state_looks = 0
+        self.outputs = 0  # how many more a window marks
         self.compiling = False  # torch.compile was asked for: no window any more
         self.failed = 0  # marks that did not work: the job goes on without them
 
@@ -84,9 +97,10 @@ class GraphProbe:
         original = autograd.backward
 
         def look(tensors: Any) -> None:
-            if not self.backwards:
+            if self.backwards == 1:
                 first()
-            self.backwards += 1
+            # not each n-th: what keeps each n-th loss would be seen always, or never
+            self.next = self.backwards + 1 + int(self.random() * (2 * self.every - 1))
             try:
                 self.mark_root(tensors)
             except Exception:
@@ -95,7 +109,9 @@ class GraphProbe:
         mark = untraced(self.torch, look)
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            mark(tensors)
+            self.backwards = n = self.backwards + 1
+            if n >= self.next:
+                mark(tensors)
             return original(tensors, *args, **kwargs)
 
         backward.__wrapped__ = original  # type: ignore[attr-defined]
@@ -122,14 +138,14 @@ class GraphProbe:
             node = getattr(tensors[0], "grad_fn", None)
             if node is None:
                 return
-        self.mark(node, sys._getframe(4))
+        self.mark(node, sys._getframe(4), self.every)
 
-    def mark(self, node: Any, frame: FrameType | None) -> None:
+    def mark(self, node: Any, frame: FrameType | None, weight: int = 1) -> None:
         metadata = node.metadata
         if KEY not in metadata:
             site = self.site(frame)
             if site in self.live or len(self.live) < MOST_SITES:
-                metadata[KEY] = _Token(site, self.live, self.low)
+                metadata[KEY] = _Token(site, self.live, self.low, weight)
 
     def site(self, frame: FrameType | None) -> Site:
         """The innermost frame of the user's code; of a library's when there is no other."""
@@ -152,6 +168,7 @@ class GraphProbe:
         module = self.torch.nn.modules.module
         self.depth = 0
         self.state_looks = STATE_LOOKS
+        self.outputs = WINDOW
         self.hooks = [
             module.register_module_forward_pre_hook(untraced(self.torch, self.entered)),
             module.register_module_forward_hook(untraced(self.torch, self.left), always_call=True),
@@ -175,6 +192,9 @@ class GraphProbe:
         if self.depth > 0:
             return
         self.depth = 0
+        self.outputs -= 1
+        if self.outputs <= 0:
+            self.close_window()
         try:
             if self.torch.is_grad_enabled():
                 self.mark_output(output, sys._getframe(2), 0)
@@ -194,7 +214,7 @@ class GraphProbe:
                     if isinstance(x, tensor) and x.grad_fn is not None and KEY not in x.grad_fn.metadata:
                         code = type(part).forward.__code__
                         site = (code.co_filename, code.co_firstlineno, f"{type(part).__name__}.{name}")
-                        x.grad_fn.metadata[KEY] = _Token(site, self.live, self.low)
+                        x.grad_fn.metadata[KEY] = _Token(site, self.live, self.low, 1)
 
     def mark_output(self, output: Any, frame: FrameType | None, nested: int) -> None:
         if isinstance(output, self.torch.Tensor):
@@ -217,6 +237,8 @@ class GraphProbe:
         progress = (steps, self.backwards)
         if progress == self.progress:
             return now
+        seconds, self.looked = monotonic() - self.looked, monotonic()
+        self.every = max(1, round((self.backwards - self.progress[1]) / seconds / MARKS))
         self.steps, self.progress = steps, progress
         low = dict(self.low)
         self.low.clear()
@@ -235,7 +257,8 @@ class GraphProbe:
         """Begin anew (in a forked child): tokens of before count for nobody."""
         self.live, self.low, self.history = {}, {}, {}
         self.said.clear()
-        self.steps = self.backwards = 0
+        self.steps = self.backwards = self.next = 0
+        self.every = 1
         self.progress = (0, 0)
 
     def growing(self) -> list[tuple[Site, int]]:
