@@ -173,7 +173,7 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float, hi
     groups.pop("", None)
     for group in groups.values():
         _give_parts(group, rows)
-    given = _give_status(groups, names, status)
+    given = _give_status(groups, names, status, cut)
     whole = low == 0 and count == high + 1 and not cut
     outstanding = sum(len(g.open) for g in groups.values())
     active = bool(entries) and not any(g.retired for g in groups.values()) and not whole
@@ -312,7 +312,9 @@ def _peer(profiling: str) -> int | None:
     return int(found[3]) if found else None
 
 
-def _give_status(groups: dict[str, Group], names: dict[int, str], status: dict[int, tuple[int | None, ...]]) -> bool:
+def _give_status(
+    groups: dict[str, Group], names: dict[int, str], status: dict[int, tuple[int | None, ...]], cut: bool
+) -> bool:
     """`pg_status` goes by process-local numbers, `pg_config` by names: entries tell which is which. Where none does,
     both are in the order in which the groups were made (the names of `new_group` are a counter). Returns whether every
     number was given to a group."""
@@ -322,8 +324,9 @@ def _give_status(groups: dict[str, Group], names: dict[int, str], status: dict[i
         guess = dict(zip(numbered, sorted(status)))
         if all(guess.get(name) == number for name, number in by_name.items()):
             by_name = guess
-    elif len(numbered) == len(groups) and status and max(status) < len(numbered):
-        guess = dict(zip(numbered, range(len(numbered))))  # some were never used: no status
+    elif len(numbered) == len(groups) and status and max(status) < len(numbered) and not cut:
+        # some were never used: no status; what is left of a cut dump may lack groups, too
+        guess = dict(zip(numbered, range(len(numbered))))
         if all(guess.get(name) == number for name, number in by_name.items()):
             by_name = guess
     free = [name for name in groups if name not in by_name]
