@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from ..waits_votes import Split
 
 
-def left_out(case: Case, order: Conflict) -> Hypothesis:
-    """A rank left out a call of one of its groups and is in the next one of another."""
-    waits = case.waits
+def standing(order: Conflict) -> tuple[Text, Text, list[Link]]:
+    """The two calls of a conflict, and the dumps of ranks that stand in them."""
     here = call(order.op, order.number, order.group)
     there = call(order.other_op, order.other_number, order.other)
     links = [
@@ -28,6 +27,13 @@ def left_out(case: Case, order: Conflict) -> Hypothesis:
         )
         for fact, what in zip(order.facts, (here, there), strict=False)
     ]
+    return here, there, links
+
+
+def left_out(case: Case, order: Conflict) -> Hypothesis:
+    """A rank left out a call of one of its groups and is in the next one of another."""
+    waits = case.waits
+    here, there, links = standing(order)
     links += stack_links(waits, [*order.odd, *order.first])
     said = Text(
         "{who} left out {here} and went on to {there}; {first} {wait} in the one, all others in the other",

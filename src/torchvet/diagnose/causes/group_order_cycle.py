@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..model import STRONG, Cause, Hypothesis, Link
+from ..model import Cause, Hypothesis
 from ..ranks import failed
 from ..said import call, claim_of_launcher, stack_links, sure, waiting, who
+from ._left_out import standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,16 +44,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
 def _by_order(case: Case, order: Conflict) -> Hypothesis:
     """Two calls of two groups that some ranks make in one order and others in the other."""
     waits = case.waits
-    here = call(order.op, order.number, order.group)
-    there = call(order.other_op, order.other_number, order.other)
-    links = [
-        Link(
-            fact,
-            Text("recorder: rank {r} stands in {call}", "记录器：rank {r} 停在 {call}", r=fact.rank, call=what),
-            STRONG,
-        )
-        for fact, what in zip(order.facts, (here, there), strict=False)
-    ]
+    here, there, links = standing(order)
     links += stack_links(waits, order.ranks)
     if order.odd:
         said = Text(
