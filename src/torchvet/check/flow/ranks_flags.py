@@ -75,19 +75,19 @@ class Flags:
         text = program.text(module.path) or ""
         if "signal.signal(" not in text:
             return None
-        handler = next((f for f in functions if compile(rf"signal\.signal\([^)]*\b{f.name}\b").search(text)), None)
-        if handler is None:
+        found = next((v for f in functions if (v := set_by_signal(f, name, text))), None)
+        if found is None:
             return None
         for row in program.lines_with(module.path, name):
             if AGREES.search(program.source_line(module.path, row).replace(name, "")):
                 return None
-        return ("local", ("signal", module.path, name), "signal", (module.path, handler.pos, name))
+        return found
 
     def written(self, f: Function, name: str, text: str) -> Value | None:
         """What a function's writes to a field make it depend on; REDUCED when one of them is an agreed value."""
         program = self.names.program
-        if "signal.signal(" in text and compile(rf"signal\.signal\([^)]*\b{f.name}\b").search(text):
-            return ("local", ("signal", f.module.path, name), "signal", (f.module.path, f.pos, name))
+        if "signal.signal(" in text and (told := set_by_signal(f, name, text)):
+            return told
         if not self.names.suspects.is_ranked(f):
             return None
         frame = self.names.pure_frame(f)
@@ -114,6 +114,13 @@ class Flags:
                 else:
                     todo += [(b, guards) for b in blocks_of(s)]
         return found
+
+
+def set_by_signal(f: Function, name: str, text: str) -> Value | None:
+    """What `name` is when `f`, which writes it, is registered as a signal handler in the text of its module."""
+    if compile(rf"signal\.signal\([^)]*\b{f.name}\b").search(text) is None:
+        return None
+    return ("local", ("signal", f.module.path, name), "signal", (f.module.path, f.pos, name))
 
 
 def set_by_some(f: Frame, function: Function, e: Expr) -> None:
