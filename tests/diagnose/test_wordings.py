@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from written import Job
+from written import Cases, Job
 
 from torchvet.diagnose.engine import diagnose
 
 MAIN = ("/workspace/proj/train.py", 61, "main")
 STEP = ("/workspace/proj/step.py", 17, "step")
-CASES = {}
-
-
-def case(*causes: str, ranks: tuple[int, ...] = (), sub: str = ""):
-    """A job, and what must be said of it: one of the causes, exactly these ranks. No cause: nothing may be said."""
-
-    def keep(make):
-        CASES[make.__name__] = (make, causes, ranks, sub)
-        return make
-
-    return keep
+case = Cases()
 
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {request}. GPU {gpu} has a total capacity of {cap} of which {free} is free. {others}Including non-PyTorch memory, this process has {proc} memory in use. Of the allocated memory {alloc} is allocated by PyTorch, and {resv} is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
@@ -1109,18 +1099,6 @@ def full_mesh_failed(job: Job):
     job.ended(dict.fromkeys(range(4), 1), 0)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_wording(name, tmp_path):
-    make, causes, ranks, sub = CASES[name]
-    make(Job(tmp_path, getattr(make, "world", 4), getattr(make, "nodes", 1)))
-    found = diagnose([str(tmp_path)])
-    said = [(h.cause, h.sub, h.ranks) for h in found.verdicts]
-    assert not found.inventory.problems or "restart" in name, found.inventory.problems
-    if not causes:
-        assert not said
-        return
-    assert said, "nothing found"
-    assert said[0][0] in causes, said
-    assert {r for row in said if row[0] in causes for r in row[2]} == set(ranks), said
-    if sub:
-        assert said[0][1].startswith(sub), said
+    case.judge(name, tmp_path)

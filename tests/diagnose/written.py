@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torchvet.diagnose.engine import diagnose
+
 AGENT = "torch/distributed/elastic/multiprocessing/api.py"
 NAMES = {-15: "SIGTERM", -9: "SIGKILL", -6: "SIGABRT", -11: "SIGSEGV", -7: "SIGBUS"}
 
@@ -129,3 +131,30 @@ class Job:
     def lost(self, rank: int, port: int = 31007) -> Job:
         return self.raised(rank, f"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:{port}. "
                            "This is typically caused by a remote worker crashing.", ("/workspace/proj/train.py", 61, "main"))  # fmt: skip
+
+
+class Cases(dict):
+    """Jobs by name, each with what must be said of it: one of the causes, exactly these ranks. No cause: nothing may be
+    said."""
+
+    def __call__(self, *causes: str, ranks: tuple[int, ...] = (), sub: str = ""):
+        def keep(make):
+            self[make.__name__] = (make, causes, ranks, sub)
+            return make
+
+        return keep
+
+    def judge(self, name: str, folder: Path) -> None:
+        make, causes, ranks, sub = self[name]
+        make(Job(folder, getattr(make, "world", 4), getattr(make, "nodes", 1)))
+        found = diagnose([str(folder)])
+        said = [(h.cause, h.sub, h.ranks) for h in found.verdicts]
+        assert not found.inventory.problems or "restart" in name, found.inventory.problems
+        if not causes:
+            assert not said
+            return
+        assert said, "nothing found"
+        assert said[0][0] in causes, said
+        assert {r for row in said if row[0] in causes for r in row[2]} == set(ranks), said
+        if sub:
+            assert said[0][1].startswith(sub), said

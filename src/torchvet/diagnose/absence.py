@@ -107,7 +107,7 @@ def own_exception(case: Case, rank: int) -> Fact | None:
     found = None
     for fact in case.of("exception", rank=rank):
         v = fact.values
-        if v.get("victim") or v.get("ignored") or v.get("thread") or v.get("caught"):
+        if v.get("victim") or v.get("ignored") or v.get("thread") or v.get("caught") or v.get("cut"):
             continue  # an exception of a DataLoader worker is raised again in the main thread: it counts
         found = fact
     return found
@@ -116,7 +116,11 @@ def own_exception(case: Case, rank: int) -> Fact | None:
 def told_elsewhere(case: Case, found: Absence) -> bool:
     """Whether a more specific fact stands where the exception was raised."""
     own = found.exception
-    return own is not None and any(f.source == own.source for f in case.of(*SPECIFIC, rank=found.rank))
+    if own is None:
+        return False
+    # NCCL warns on standard output of what its exception then only calls a system error
+    warned = case.of("nccl-warn", "nccl-completion", rank=found.rank) and case.of("nccl-error", rank=found.rank)
+    return bool(warned) or any(f.source == own.source for f in case.of(*SPECIFIC, rank=found.rank))
 
 
 def _ended(rank: int, code: int | None) -> Text:

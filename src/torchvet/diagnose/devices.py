@@ -50,3 +50,8 @@ HARDWARE: dict[int, tuple[Text, Text]] = {
 }  # fmt: skip
 HARDWARE.update(dict.fromkeys(range(144, 151), HARDWARE[74]))  # NVLink 5
 """Xid number -> (what happened to the GPU, what to do)."""
+
+FIRST = (79, 48)
+"""Numbers that are the fault where one GPU has several: a GPU that is gone answers nothing, and after a double-bit
+error (48) the driver says whether it could be contained (94) or not (95)."""
+UNCONTAINED = 95

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
+from .devices import HARDWARE
 from .evidence.patterns import numbers
 from .evidence.places import place_of
 from .model import Rank
@@ -41,6 +42,7 @@ _LAUNCHER_KINDS = {
     "scheduler",
     "oom-kill",
     "launcher-exit",
+    "died",
 }
 _ERRORS = ("exception", "cuda-oom", "host-alloc", "shm", "fd", "worker", "device-error", "config", "crash", "interface")
 _BIGGEST_WORLD = 200_000
@@ -289,7 +291,7 @@ def _by_process(case: Case, pids: dict[tuple[str, int], int], bases: dict[str, i
     processes = Processes(pids)
     one_node = len({f.values["node"] for f in case.of("spawned") if f.values.get("node")}) < 2
     for fact in case.of(
-        "exit", "closing", "oom-kill", "xid", "segfault", "hung-task", "nccl-warn", "process", "lockup"
+        "exit", "closing", "oom-kill", "xid", "segfault", "hung-task", "nccl-warn", "process", "lockup", "died"
     ):
         if fact.rank is not None:
             continue
@@ -339,6 +341,10 @@ def _devices(case: Case) -> None:
         key = bus_key(fact.values.get("bus"))
         if key and fact.rank is None and isinstance(fact.values.get("gpu"), int) and len(case.inventory.nodes) < 2:
             owners.setdefault(("", key), fact.values["gpu"])
+    for fact in case.of("xid"):  # a line that names the process, of a fault that others without one belong to
+        key = bus_key(fact.values.get("device"))
+        if key and fact.rank is not None:
+            owners.setdefault((str(fact.values.get("node") or place_of(fact.source).node), key), fact.rank)
     for fact in case.of("xid", "ecc"):
         key = bus_key(fact.values.get("device"))
         if fact.rank is not None or key is None:
@@ -347,6 +353,20 @@ def _devices(case: Case) -> None:
         found = {r for (n, k), r in owners.items() if k == key and (not node or not n or _same_node(n, node))}
         if len(found) == 1:
             fact.rank = found.pop()
+    _only_device(case)
+
+
+def _only_device(case: Case) -> None:
+    """One GPU of a job on one node has a fault of its hardware, and one rank alone says that CUDA failed: they belong
+    together, though no line joins a process to the bus."""
+    faults = [f for f in case.of("xid") if f.values.get("number") in HARDWARE]
+    hit = {f.rank for f in case.of("device-error") if f.rank is not None}
+    if any(f.rank is not None for f in faults) or len(hit) != 1 or len(case.inventory.nodes) > 1:
+        return
+    if len({bus_key(f.values.get("device")) for f in faults}) == 1:
+        for fact in faults:
+            fact.rank = next(iter(hit))
+            fact.values["guessed"] = True
 
 
 def _alone(case: Case) -> None:
@@ -361,6 +381,8 @@ def _alone(case: Case) -> None:
 
 
 def _several(case: Case) -> bool:
+    if any(f.values.get("by") == "hydra" for f in case.of("exit")):
+        return True
     if len({f.values["label"] for f in case.of("output") if f.values.get("label")}) > 1:
         return True
     if case.of(
@@ -475,10 +497,22 @@ def _ends(case: Case) -> None:
             best[fact.rank] = weight
             case.ranks[fact.rank].code = code
         case.ranks[fact.rank].has.add("exit")
+    _cleaned_up(case)
     for rank in case.ranks.values():
         # an agent that restarts or stops also closes ranks that have failed by themselves: their own code says so
         if rank.code in (-15, 143, -2, 130) or (rank.number in closing and rank.code in (None, -9, 137, 0)):
             rank.closed = True
+
+
+def _cleaned_up(case: Case) -> None:
+    """mpiexec (Hydra) kills what is left when one rank ends, and lists all of them: SIGKILL is a rank's own end only
+    when it is the only one and no other rank ended in another way."""
+    ended = {f.rank: code_of(f) for f in case.of("exit") if f.values.get("by") == "hydra" and f.rank in case.ranks}
+    killed = [r for r, code in ended.items() if code == -9]
+    if len(killed) > 1 or any(code not in (-9, -15, None) for code in ended.values()):
+        for rank in killed:
+            if rank is not None:
+                case.ranks[rank].closed = True
 
 
 def _task_exit(case: Case, fact: Fact) -> None:
@@ -499,7 +533,8 @@ def code_of(fact: Fact) -> int | None:
     """The exit code of an `exit` fact, negative for signals."""
     code = fact.values.get("code")
     if isinstance(code, int):
-        return 128 - code if 128 < code < 160 and fact.values.get("by") in ("slurm", "kubernetes", "shell") else code
+        shifted = fact.values.get("by") in ("slurm", "kubernetes", "shell", "hydra") and 128 < code < 160
+        return 128 - code if shifted else code
     what = fact.values.get("what") or fact.values.get("signal")
     number = SIGNALS.get(str(what))
     return -number if number else None
@@ -542,6 +577,7 @@ def failed(case: Case) -> bool | None:
     codes = [f.values.get("code") for f in case.of("launcher-exit")] + [
         r.code for r in case.ranks.values() if r.code is not None
     ]
+    codes += [code_of(f) for f in case.of("exit") if f.rank is None and f.values.get("by") in ("hydra", "shell")]
     if any(codes):
         return True
     if codes:
@@ -549,7 +585,7 @@ def failed(case: Case) -> bool | None:
     done = [f for f in case.of("output") if f.values.get("done")]
     finished = bool(done) and len({f.rank for f in done}) >= max(1, case.world or 1)
     for fact in case.of("exception"):
-        if fact.values.get("victim") or fact.values.get("ignored"):
+        if fact.values.get("victim") or fact.values.get("ignored") or fact.values.get("caught"):
             continue
         if not finished or not any(f.source == fact.source and f.line > fact.line for f in done):
             return True  # else the program caught it and printed its end behind it

@@ -169,6 +169,8 @@ def _explains(a: Hypothesis, b: Hypothesis) -> bool:
             rank is None or b.ranks == [rank] or (rank in b.ranks and set(b.ranks) <= set(a.ranks))
         ):
             return True
+    if a.cause == "fabric" and b.cause == "rank-absent" and b.sub.startswith("crashed") and b.confidence != POSSIBLE:
+        return False  # an exception of its own is no consequence of a link
     if b.cause in _EVERYWHERE.get(a.cause, ()) and not (a.cause == "configuration" and not a.supports):
         return True
     if b.cause in _AFTER_AN_END and a.cause in _ENDS and a.confidence != POSSIBLE and b.confidence != CONFIRMED:

@@ -18,7 +18,7 @@ def told(case: Case, groups: list[GroupState]) -> list[Wait]:
     out = _absent(case)
     if not out:
         out = _behind(case)
-    out += _communicator(case)
+    out += _communicator(case) + _store_barrier(case)
     more = _silent(case, groups) + _unnumbered(case)
     if not out and not more:
         more = _only_silent(case, groups)
@@ -82,6 +82,23 @@ def _communicator(case: Case) -> list[Wait]:
             wait.waiters.append(fact.rank)
             wait.facts.append(fact)
     return [w for w in found.values() if w.absent[0] not in {r for k in found.values() for r in k.waiters}]
+
+
+def _store_barrier(case: Case) -> list[Wait]:
+    """The store counts who comes to the start of a group: the ranks that say so came, the rest did not."""
+    facts: dict[int, Fact] = {}
+    for fact in case.of("rendezvous"):
+        rank = fact.rank if fact.rank is not None else fact.values.get("r")
+        if fact.values.get("what") == "barrier" and isinstance(rank, int):
+            facts.setdefault(rank, fact)
+    if not facts:
+        return []
+    expected = max(int(f.values.get("expected") or 0) for f in facts.values())
+    joined = max(int(f.values.get("joined") or 0) for f in facts.values())
+    absent = [r for r in range(min(expected, 65536)) if r not in facts]
+    if not absent or len(absent) != expected - joined:
+        return []
+    return [Wait("", None, "the start of the group", sorted(facts), absent, list(facts.values())[:4], "text")]
 
 
 def _only_silent(case: Case, groups: list[GroupState]) -> list[Wait]:
@@ -176,6 +193,19 @@ def _timed_out(case: Case) -> list[Wait]:
     return [Wait("", None, canonical(op), sorted(waiters), odd, list(waiters.values())[:4], "log")]
 
 
+def _whole_nodes(case: Case, waiters: list[int], silent: list[int]) -> bool:
+    """The silent ranks have logs and are all those of some nodes, the waiting ones are on others: a node was lost."""
+    nodes = {r: case.ranks[r].node for r in (*waiters, *silent) if r in case.ranks and "log" in case.ranks[r].has}
+    theirs = {nodes.get(r, "") for r in silent}
+    return "" not in theirs and not theirs & {nodes.get(r, "") for r in waiters}
+
+
+def _unread(case: Case, rank: int) -> bool:
+    """A rank that ended by itself and whose log is not here: what it said is not known."""
+    known = case.ranks.get(rank)
+    return known is not None and known.code not in (None, 0) and not known.closed and "log" not in known.has
+
+
 def _silent(case: Case, groups: list[GroupState]) -> list[Wait]:
     """Every rank but few says that it waited too long in the same call; the silent ones have a log and say nothing.
 
@@ -193,9 +223,11 @@ def _silent(case: Case, groups: list[GroupState]) -> list[Wait]:
             if progress.by != "log" and progress.open in calls and progress.open in progress.calls:
                 calls[progress.open].append(rank)
         seq, waiters = max(calls.items(), key=lambda kv: len(kv[1]))
-        silent = [r for r in group.members if r not in group.ranks and (r not in case.ranks or case.ranks[r].has)]
+        silent = [r for r in group.members if r not in group.ranks and not _unread(case, r)]
+        silent = [r for r in silent if r not in case.ranks or case.ranks[r].has]
         seen = [r for r in silent if r in case.ranks]
-        if not seen or len(waiters) < 2 or 2 * len(waiters) <= len(group.members):
+        few = 2 * len(waiters) <= len(group.members) and not _whole_nodes(case, waiters, silent)
+        if not seen or len(waiters) < 2 or few:
             continue
         call = group.ranks[waiters[0]].calls[seq]
         facts = [group.ranks[r].calls[seq] for r in sorted(waiters)[:4]]

@@ -136,7 +136,7 @@ def same_everywhere(case: Case) -> Iterator[Hypothesis]:
     told = [(f.source, f.line) for f in case.of(*TOLD_BY_OTHERS)]
     for fact in case.of("exception"):
         v = fact.values
-        if v.get("victim") or v.get("ignored") or v.get("thread") or fact.rank is None:
+        if any(v.get(k) for k in ("victim", "ignored", "thread", "caught")) or fact.rank is None:
             continue
         if any(source == fact.source and fact.line <= line <= fact.line + 400 for source, line in told):
             continue

@@ -87,9 +87,13 @@ def all_wait(case: Case) -> bool:
 def near(fact: Fact, others: list[Fact]) -> bool:
     """Whether a link's line is of the time of the failure: a link that was down at the last boot is no cause."""
     clock = fact.values.get("clock")
-    clocks = [f.values["clock"] for f in others if f.values.get("clock") is not None]
+    gaps = []
+    for other in others:
+        if fact.time is not None and other.time is not None:
+            gaps.append(abs(fact.time - other.time))
+        elif clock is not None and other.values.get("clock") is not None:
+            gaps.append(abs(clock - other.values["clock"]))
     # kernel logs are often in another zone: whole hours apart is the same moment
-    gaps = [abs(clock - c) for c in clocks] if clock is not None else []
     return not gaps or any(g < 3600 or (g < 15 * 3600 and min(g % 3600, -g % 3600) < 600) for g in gaps)
 
 

@@ -23,6 +23,19 @@ def was_caught(case: Case, fact: Fact) -> bool:
     return any(f.source == fact.source and f.line > fact.line + 20 for f in case.of("output"))
 
 
+def caught_and_left(case: Case) -> list[Fact]:
+    """Errors that the program caught and that its rank did not outlive: its peers wait for it, and it printed no step
+    behind the error."""
+    lacking = {*case.waits.roots, *(r for s in case.waits.splits for r in s.minority)}
+    return [
+        f
+        for f in case.of("cuda-oom")
+        if f.rank in lacking
+        and not any(case.of("exception", rank=f.rank))
+        and not any(o.values.get("steps") and o.source == f.source and o.line > f.line for o in case.of("output"))
+    ]
+
+
 def owners(case: Case, facts: list[Fact]) -> list[int]:
     """Ranks of errors in the mixed output of one node: local rank N has GPU N, unless several say the same."""
     if found := ranks_of(case, facts):

@@ -58,7 +58,7 @@ def exception_beside(case: Case, fact: Fact) -> Fact | None:
         if (
             other.source == fact.source
             and other.line <= fact.line <= other.line + 400
-            and not other.values.get("ignored")
+            and not (other.values.get("ignored") or other.values.get("caught"))
         ):
             best = other if best is None or other.line > best.line else best
     return best

@@ -43,7 +43,8 @@ def own_failure(case: Case) -> bool:
     ):
         return True
     if any(
-        not f.values.get("ignored") and f.values.get("type") not in ("KeyboardInterrupt",) for f in case.of("exception")
+        not (f.values.get("ignored") or f.values.get("caught")) and f.values.get("type") != "KeyboardInterrupt"
+        for f in case.of("exception")
     ):
         return True
     return any(r.code not in (None, 0) and not r.closed for r in case.ranks.values()) or bool(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..devices import HARDWARE
+from ..devices import FIRST, HARDWARE, UNCONTAINED
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import call, claim_of_launcher, plural, sure, waiting, who
@@ -32,27 +32,39 @@ def check(case: Case) -> Iterator[Hypothesis]:
     if failed(case) is False:
         return
     reported = [f for f in case.of("xid") if f.values.get("number") in HARDWARE]
-    seen: dict[tuple[str, int], Fact] = {}
+    seen: dict[tuple[str, str], list[Fact]] = {}
     for fact in reported:
         if fact.values.get("device"):
-            seen.setdefault((str(fact.values["device"]), int(fact.values["number"])), fact)
-    for (device, number), fact in seen.items():
-        yield _by_kernel(case, device, number, fact)
-    yield from _by_program(case, {f.rank for f in seen.values()})
+            seen.setdefault((str(fact.values.get("node") or ""), str(fact.values["device"])), []).append(fact)
+    for (_, device), facts in seen.items():
+        yield _by_kernel(case, device, *_first(facts))
+    yield from _by_program(case, {f.rank for facts in seen.values() for f in facts})
     ranks = case.waits.stuck_ranks()
     members = {r for g in case.waits.groups for r in g.ranks}
     # on most ranks: dumps of different moments, no fault of devices
-    if ranks and 2 * len(ranks) < len(members) and not {f.rank for f in seen.values()} >= set(ranks):
+    if ranks and 2 * len(ranks) < len(members) and not {f.rank for f in reported} >= set(ranks):
         yield _by_recorder(case, ranks, reported)
 
 
-def _by_kernel(case: Case, device: str, number: int, fact: Fact) -> Hypothesis:
+def _first(facts: list[Fact]) -> tuple[Fact, list[Fact]]:
+    """(the fault of one GPU, what followed it, one fact for each number): FIRST goes before what it leads to, else the
+    kernel's order decides."""
+    by_number: dict[int, Fact] = {}
+    for fact in facts:
+        by_number.setdefault(int(fact.values["number"]), fact)
+    found = next((by_number[n] for n in FIRST if n in by_number), facts[0])
+    return found, [f for f in by_number.values() if f is not found]
+
+
+def _by_kernel(case: Case, device: str, fact: Fact, later: list[Fact]) -> Hypothesis:
+    number = int(fact.values["number"])
     what, act = HARDWARE[number]
-    ranks = [fact.rank] if fact.rank is not None else []
-    owner = Text(" of rank {rank}", "（rank {rank}）", rank=fact.rank) if ranks else Text("")
+    ranks = [f.rank for f in (fact, *later) if f.rank is not None][:1]
+    owner = Text(" of rank {rank}", "（rank {rank}）", rank=ranks[0]) if ranks else Text("")
     said = Text("GPU {device}{owner} {what} (Xid {n})", "GPU {device}{owner}{what}（Xid {n}）",
                 device=device, owner=owner, what=what, n=number)  # fmt: skip
     links = [Link(fact, Text("kernel: {text}", "内核：{text}", text=fact.text[:160]), STRONG)]
+    links += [Link(f, Text("kernel: {text}", "内核：{text}", text=f.text[:160]), MEDIUM) for f in later[:3]]
     for other in case.of("device-error", "async-error", rank=ranks[0])[:1] if ranks else ():
         text = Text("log of rank {rank}: {text}", "rank {rank} 的日志：{text}", rank=ranks[0], text=other.text[:160])
         links.append(Link(other, text, MEDIUM))
@@ -60,6 +72,8 @@ def _by_kernel(case: Case, device: str, number: int, fact: Fact) -> Hypothesis:
         links.append(Link(other, Text("kernel: {text}", "内核：{text}", text=other.text[:160]), MEDIUM))
     links += [waiting(w) for w in case.waits.waiting_for(ranks[0])[:1]] if ranks else []
     out = Hypothesis("device-stuck", f"Xid {number}", said, ranks, sure(links), None, links, next=[act])
+    if any(f.values["number"] == UNCONTAINED for f in later):
+        out.next = [HARDWARE[UNCONTAINED][1]]
     out.contradicts = claim_of_launcher(case.waits, ranks) if ranks else []
     out.explains = [(kind, r) for kind in CONSEQUENCES for r in ranks]
     if not ranks:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from ..model import Case, Fact
 
+ENDS = ("exit", "closing", "async-error", "lost", "heartbeat", "dump-signal")
+"""What tells when the job failed, where NCCL's own lines have no time."""
+
 CAUSE = Cause(kind="fabric", name="fabric", summary=Text("the network between the GPUs failed", "GPU 之间的网络出错"))
 
 
@@ -26,12 +29,10 @@ def check(case: Case) -> Iterator[Hypothesis]:
         for f in case.of("nccl-warn")
         if FABRIC.search(str(f.values.get("message"))) and not HARMLESS.search(str(f.values.get("message")))
     ]
-    down = [
-        f
-        for f in case.of("link")
-        if f.values.get("state") == "down" and near(f, [*completions, *case.of("nccl-error", "watchdog")])
-    ]
-    switch = case.of("sxid")
+    told_when = [*completions, *case.of("nccl-error", "watchdog")]
+    told_when = told_when if any("clock" in f.values or f.time for f in told_when) else case.of(*ENDS)
+    down = [f for f in case.of("link") if f.values.get("state") == "down" and near(f, told_when)]
+    switch = [f for f in case.of("sxid") if "Non-fatal" not in f.text and near(f, told_when)]
     warned += [f for f in case.of("device-error") if f.values.get("what") == "nvlink"]
     facts = completions + [f for f in warned if not any(c.source == f.source and c.line == f.line for c in completions)]
     if not facts and not (switch and case.of("lost", "nccl-error", "async-error", "watchdog")):
@@ -67,7 +68,8 @@ def _hypothesis(case: Case, facts: list[Fact], down: list[Fact], switch: list[Fa
         for f in case.of("exception")
         if not f.values.get("victim") and not f.values.get("ignored") and f.rank is not None and f.rank not in ranks
     ]
-    if (own or died) and not down:
+    bare = not any(f.kind != "nccl-error" for f in facts)
+    if (own or died) and (bare or not down):
         number = died[0].rank if died else own[0].number
         reason = Text(
             "rank {r} ended by itself: a peer that is gone looks the same",

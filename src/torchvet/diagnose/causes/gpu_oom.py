@@ -7,7 +7,7 @@ from torchvet.findings import Text
 from ..memory import growth_text, growths, size
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
-from ._gpu_oom import advice, growth_beside, kind_of, owners, strangers, summarised, was_caught
+from ._gpu_oom import advice, caught_and_left, growth_beside, kind_of, owners, strangers, summarised, was_caught
 from ._say import beside, launcher_claim, lost_peers, site_in
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ CAUSE = Cause(kind="gpu-oom", name="gpu-oom", summary=Text("the memory of a GPU 
 @CAUSE.check
 def check(case: Case) -> Iterator[Hypothesis]:
     facts = [f for f in case.of("cuda-oom") if beside(case, [f]) or not was_caught(case, f)]
+    facts = facts or caught_and_left(case)
     growth = next(iter(growths(case, "cuda")), None)
     if not facts:
         if growth:

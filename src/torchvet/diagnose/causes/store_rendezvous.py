@@ -48,6 +48,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
     ]  # fmt: skip
     if "clients" in by and not own and not never_started(case):
         yield clients_missing(case, by["clients"])
+    elif "barrier" in by and not case.waits.roots and not own:
+        yield clients_missing(case, by["barrier"])
     elif "resolve" in by:
         yield not_resolved(case, by["resolve"])
     elif any(k in by for k in ("connect", "refused", "agents", "keys", "mesh")) and not own and not had_joined(case):

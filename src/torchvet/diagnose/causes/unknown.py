@@ -36,6 +36,10 @@ def check(case: Case) -> Iterator[Hypothesis]:
     if pods and not case.of("oom-kill", "cgroup", "scheduler"):
         yield _pods(pods)
         return
+    died = [f for f in case.of("died") if f.rank is not None]
+    if died:
+        yield _vanished(died)
+        return
     ended = [f for f in case.of("terminated") if f.values.get("by") in ("launcher", "trainer")]
     if ended and not any(r.code not in (None, 0) and not r.closed for r in case.ranks.values()):
         out = Hypothesis(
@@ -74,6 +78,22 @@ def _pods(facts: list[Fact]) -> Hypothesis:
         Text("events of the pod and of the node (kubectl get events)", "Pod 与节点的事件（kubectl get events）"),
         Text("kernel log of the node", "节点的内核日志"),
     ]
+    return out
+
+
+def _vanished(facts: list[Fact]) -> Hypothesis:
+    """Ray lost a worker: its connection ended, and nobody saw with which signal."""
+    ranks = sorted({f.rank for f in facts if f.rank is not None})
+    summary = Text("the process of {who} died without a word: by SIGKILL or in native code, Ray does not know",
+                   "{who} 的进程无声消失：被 SIGKILL 或在本地代码中崩溃，Ray 也不知道", who=named(ranks))  # fmt: skip
+    out = Hypothesis("unknown", "died without a word", summary, ranks, POSSIBLE)
+    out.supports = [Link(f, Text("{words}", "{words}", words=f.text[:140]), STRONG) for f in facts[:3]]
+    out.missing = [
+        Text("raylet.out and the standard error of that worker (ray logs)",
+             "raylet.out 与该 worker 的标准错误（ray logs）"),
+        Text("kernel log of the node (dmesg -T): OOM kills and segfaults",
+             "节点的内核日志（dmesg -T）：OOM kill 与 segfault"),
+    ]  # fmt: skip
     return out
 
 

@@ -25,15 +25,17 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     size            got, want                                        gloo: a message of another size arrived
     ddp             what ("unused", "twice", "shape", "order", "uneven"), about (rank), indices, parameters
     exit            code, signal, by ("launcher", "block", "agent", "kubernetes", "slurm", "recorded", "shell", "mpi",
-                    "lightning", "docker", "parent": who started the only process),
+                    "hydra", "lightning", "docker", "parent": who started the only process),
                     pid, local, node, first (torchelastic's "root cause": a fact of the timeline, never a cause)
     launcher-exit   code                                             the end of the launcher itself
     launched        world, pid                                       a start script says which rank is which process
+    died            pid, node, by ("ray")                            a process is gone, its end was not seen
     closing         pid, signal                                      the launcher ends a process
     terminated      signal                                           the process says that a signal ended it
     attempt         number                                           the launcher restarts the workers
     exception       type, message, frames, victim (true: it tells of another rank's end), chain [[type, message]]
-                    (from the first raised to the last), origin (frames of the first), thread, worker
+                    (from the first raised to the last), origin (frames of the first), thread, worker, caught (the
+                    process told steps behind it), cut (its name may be incomplete)
     stack           threads [[name, frames]], main (frames of the main thread), pid, state
     output          last (last own line), step, steps, lines, stream, local, node, run, attempt, named (ranks that the
                     file itself names), pids, label, done (true: it says that it has finished)

@@ -12,6 +12,7 @@ from torchvet.findings import Text
 from ..files import Unreadable
 from ..model import MEDIUM, WEAK, Fact
 from .frames import frame_of, own_frame
+from .json_lines import is_record, unwrapped
 from .kernel import KERNEL_BY_LITERAL, kernel_fact
 from .launcher import Block
 from .lines import Literals, blocks, clean, distinct, sampled, words
@@ -72,6 +73,7 @@ class Voice:
         self.traceback: Traceback | None = None
         self.thread: tuple[str, bool] | None = None
         self.inside: list[Fact] = []  # facts of lines within the traceback
+        self.raised: list[Fact] = []
         self.block = Block()
         self.steps = Steps()
         self.series: dict[tuple[str, str], Series] = {}
@@ -153,6 +155,13 @@ class LogReading:
     def line(self, number: int, raw: bytes, active: tuple[bytes, ...], full: bool) -> None:
         if raw[:8] == b'{"log":"':  # Docker's json-file driver
             raw = _of_docker(raw)
+        if raw[:2] == b'{"':
+            for part in unwrapped(raw):
+                self.part(number, part, active, full)
+        else:
+            self.part(number, raw, active, full)
+
+    def part(self, number: int, raw: bytes, active: tuple[bytes, ...], full: bool) -> None:
         raw = clean(raw)
         if b"\r" in raw:
             parts = [p for p in raw.split(b"\r") if p.strip()]
@@ -271,9 +280,15 @@ class LogReading:
             if not any(f.kind == "exit" and f.line == number for f in self.facts[-3:]):  # a launcher's line says whose
                 self.last_exit = (number, line, voice, values)
             return
-        elif kind == "exit-code":  # Open MPI tells it on the line behind the process
-            if self.facts and self.facts[-1].values.get("by") == "mpi" and number - self.facts[-1].line == 1:
-                self.facts[-1].values["code"] = values["code"]
+        elif kind == "actor":  # Ray describes the actor behind the error
+            if self.last_exit is not None and self.last_exit[3]["by"] == "ray" and number - self.last_exit[0] < 8:
+                self.last_exit[3].update(values)
+            return
+        elif kind == "exit-code":  # Open MPI and Hydra tell it on a line behind the process
+            ended = next((f for f in reversed(self.facts[-3:]) if f.values.get("by") in ("mpi", "hydra")), None)
+            if ended is not None and number - ended.line <= (1 if ended.values["by"] == "mpi" else 6):
+                signal_number = values.get("signal_number")
+                ended.values["code"] = values["code"] if signal_number is None else -signal_number
             return
         elif kind == "mismatch":
             values = {
@@ -383,7 +398,9 @@ class LogReading:
         if voice.spawned is not None:
             values["local"], voice.spawned = voice.spawned, None
         line = f"{values['type']}: {values['message']}".encode()
-        self.fact("exception", traceback.line, line, voice, values)
+        raised = self.fact("exception", traceback.line, line, voice, values)
+        if raised is not None:
+            voice.raised.append(raised)
         frames = values["frames"]
         for fact in inside:
             if own_frame(frames):
@@ -395,7 +412,16 @@ class LogReading:
             if "worker" in values:
                 fact.values.setdefault("in_worker", values["worker"])
 
-    def end(self) -> None:
+    def caught(self, voice: Voice, key: str) -> None:
+        """Exceptions that a process printed and outlived: it told steps behind them."""
+        if self.place.tree or self.place.rank is not None or key:
+            last = max((row[3] for row in voice.steps.contexts.values()), default=0)
+            for fact in voice.raised:
+                if fact.line < last:
+                    fact.values["caught"] = True
+
+    def end(self, cut: bool = False) -> None:
+        """`cut`: the last line has no end."""
         if not self.voices:
             self.voice(None)
         if self.last_exit is not None:
@@ -403,8 +429,15 @@ class LogReading:
             steps = [row[3] for v in self.voices.values() for row in v.steps.contexts.values()]
             if max(steps, default=0) < number:  # else the program went on without it
                 self.fact("launcher-exit" if values["by"] == "ray" else "exit", number, line, voice, values)
+                if "pid" in values:
+                    died = {k: v for k, v in values.items() if k != "code"}
+                    self.fact("died", number, line, voice, died, rank=-1)
         for key, voice in self.voices.items():
+            last_word = voice.traceback if cut else None
             self.close(voice)
+            if last_word is not None and voice.raised and not is_whole(voice.raised[-1]):
+                voice.raised[-1].values["cut"] = True
+            self.caught(voice, key)
             step = voice.steps.last()
             values: dict[str, Any] = {
                 "last": words(voice.last), "step": step, "steps": voice.steps.lines, "lines": voice.lines, "stream": self.place.stream,
@@ -430,6 +463,12 @@ class LogReading:
             if voice.nan:
                 text = voice.nan.pop("text")
                 self.fact("nan", voice.nan_line, text.encode(), voice, voice.nan)
+
+
+def is_whole(fact: Fact) -> bool:
+    """Whether the name of an exception at a cut end is all of it."""
+    name = str(fact.values.get("type"))
+    return bool(fact.values.get("message")) or name.endswith(("Error", "Exception", "Exit", "Interrupt", "Warning"))
 
 
 @cache
@@ -484,7 +523,7 @@ def read(item: Item) -> Iterator[Fact]:
                 reading.line(number + at, line, active, True)
         yield from reading.facts
         reading.facts = []
-    reading.end()
+    reading.end(done > item.size)
     yield from reading.facts
     if sampled(item):
         raise Unreadable(
@@ -504,6 +543,9 @@ def sniff(item: Item) -> float:
         return 0.0
     if sum(c < 9 or 13 < c < 27 for c in head[:1024]) > 16:
         return 0.0
+    first, _, more = head.partition(b"\n")
+    if is_record(first) and is_record(more.partition(b"\n")[0]):
+        return 0.3
     if item.base.endswith(".json") or (head[:1] in (b"{", b"[") and b"\n" not in head and item.size > len(head)):
         return 0.0
     return 0.3 if item.base.endswith((".log", ".out", ".err", ".txt")) else 0.2

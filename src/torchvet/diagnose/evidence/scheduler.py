@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""What a scheduler recorded: sacct tables, `scontrol show job`, event logs of HTCondor, SageMaker's description of a job."""
+"""What a scheduler recorded: sacct tables, `scontrol show job`, `qstat -xf`, event logs of HTCondor, SageMaker's words."""
 
 from __future__ import annotations
 
@@ -195,8 +195,58 @@ def _read_managed(item: Item) -> Iterator[Fact]:
             yield Fact("scheduler", item.name, 0, None, words(f"{state} {reason}".encode()), None, order, row)
 
 
+# qstat -xf, tracejob, the accounting log
+_PBS_FILE = re.compile(rb"\s*(?:Job Id: |Job: \d|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;E;)")
+_PBS = re.compile(
+    rb"\b(Exit_status|job_state|Resource_List\.(?:walltime|mem)|resources_used\.(?:walltime|mem))\s*=\s*([^\s;]+)"
+)
+_PBS_KILLED = {-24: "CPULIMIT", -25: "CPULIMIT", -26: "vmem", -27: "mem", -28: "CPULIMIT", -29: "walltime"}
+"""Exit statuses of jobs that PBS ended itself (pbs_error.h: JOB_EXEC_KILL_...)."""
+
+
+def _seconds(text: str) -> int:
+    parts = text.split(":")
+    return sum(int(p) * 60**i for i, p in enumerate(reversed(parts))) if all(p.isdigit() for p in parts) else 0
+
+
+def _read_pbs(item: Item) -> Iterator[Fact]:
+    """`qstat -xf`, or a line of the accounting log: one job, its end and what it had used of its limits."""
+    with item.open() as f:
+        data = f.read(1 << 20)
+    found = {name.decode(): value.decode("utf-8", "replace") for name, value in _PBS.findall(data)}
+    status = found.get("Exit_status", "")
+    if not re.fullmatch(r"-?\d{1,4}", status):
+        return
+    code = int(status)
+    used, limit = (_seconds(found.get(f"{k}.walltime", "")) for k in ("resources_used", "Resource_List"))
+    memory, most = (size_of(found.get(f"{k}.mem", "")) or 0 for k in ("resources_used", "Resource_List"))
+    reason = _PBS_KILLED.get(code, "")
+    if code and not reason and limit and used >= limit:
+        reason = "walltime"
+    row: dict[str, Any] = {"by": "pbs", "reason": f"{reason} exceeded limit" if reason else "", "state": "FAILED"}
+    if reason == "walltime":
+        row["state"], row["limit"] = "TIMEOUT", found.get("Resource_List.walltime", "")
+    elif reason.endswith("mem"):
+        row["state"] = "OUT_OF_MEMORY"
+    elif reason:
+        row["state"] = "KILLED"
+    elif code in (143, 256 + 15):
+        row["state"] = "CANCELLED"
+    elif code == 0:
+        row["state"] = "COMPLETED"
+    if most:
+        row["rss"], row["requested"] = memory, most
+    text = " ".join(f"{name}={value}" for name, value in found.items())
+    yield Fact("scheduler", item.name, 1, None, words(text.encode()), None, 1, row)
+    if row["state"] in ("FAILED", "COMPLETED"):
+        own = 256 - code if 256 < code < 320 else code
+        yield Fact("launcher-exit", item.name, 1, None, f"Exit_status={code}", None, 2, {"code": own, "by": "pbs"})
+
+
 def sniff(item: Item) -> float:
     head = item.head[:2000]
+    if _PBS_FILE.match(head):
+        return 0.9
     if _CONDOR.match(head.split(b"\n", 1)[0].rstrip()):
         return 0.9
     if head.lstrip()[:1] == b"{" and (b'"TrainingJobStatus"' in head or re.match(rb'\s*\{\s*"jobs":\s*\[', head)):
@@ -212,6 +262,8 @@ def read(item: Item) -> Iterator[Fact]:
         return _read_condor(item)
     if item.head.lstrip()[:1] == b"{":
         return _read_managed(item)
+    if _PBS_FILE.match(item.head):
+        return _read_pbs(item)
     return _read_show(item) if item.head.lstrip().startswith(b"JobId=") else _read_table(item)
 
 

@@ -47,7 +47,7 @@ def sniff(item: Item) -> float:
 
 def read(item: Item) -> Iterator[Fact]:
     snapshot = _loaded(item)
-    rank = rank_of_name(item.name)
+    rank = _rank(item.name)
     segments = snapshot.get("segments")
     traces = snapshot.get("device_traces")
     if not isinstance(segments, (list, tuple)):
@@ -60,6 +60,18 @@ def read(item: Item) -> Iterator[Fact]:
     for device in sorted(set(by_device) | {i for i, rows in enumerate(events) if rows}):
         rows = events[device] if device < len(events) else []
         yield from _device(item, rank, device, by_device.get(device, []), rows)
+
+
+def _rank(name: str) -> int | None:
+    """A number at the end of the name is a rank only where the name holds no other: people also write steps, dates and
+    times there ("node-a_Jun_11_08_15_00.pickle", "iteration_40.pickle")."""
+    if told := re.findall(r"(?i)rank[._-]?(\d{1,7})", name):
+        return int(told[-1])
+    base = name.replace("!", "/").rpartition("/")[2]
+    return None if _NO_RANK.search(base) or len(re.findall(r"\d+", base)) > 1 else rank_of_name(name)
+
+
+_NO_RANK = re.compile(r"(?i)step|iter|epoch|\d{5}")
 
 
 def _loaded(item: Item) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Stacks of living processes: faulthandler, `py-spy dump`, and the pages of torch.distributed.debug."""
+"""Stacks of living processes: faulthandler, `py-spy dump`, `pystack`, and the pages of torch.distributed.debug."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ _THREAD = re.compile(rb"^(Current )?[Tt]hread (0x[0-9a-fA-F]+)(?: \[([^\]]*)\])?
 _PROCESS = re.compile(rb"^Process (\d+): ?(.*)$")
 _SPY_THREAD = re.compile(rb'^Thread (\d+|0x[0-9a-fA-F]+) \(([^)]*)\)(?:: "(.*)")?')
 _SPY_FRAME = re.compile(rb"^ {4,}(.+?) \((.+):(\d+)\)\s*$")
+# pystack: 'Traceback for thread 4021 (python) [Has the GIL] (most recent call last):', '    (Python) File "x.py", line 3, in f'
+_PYSTACK = re.compile(rb"^Traceback for thread (\d+) \(([^)]*)\) \[([^\]]*)\] \(most recent call last\):")
 _RANK_HEAD = re.compile(rb"(?i)^[=#\-\s*]*(?:global )?rank[ :=]*(\d{1,6})\b[\s:=#\-*]*$")
 MOST_THREADS = 512
 
@@ -38,6 +40,7 @@ class _Stacks:
         self.command = ""
         self.threads: list[tuple[str, str, list[Frame]]] = []  # (name, state, frames innermost first)
         self.spy = False
+        self.last_first = False  # pystack: outermost frame first
         self.line = 0
 
     def main(self) -> tuple[str, list[Frame]] | None:
@@ -98,8 +101,17 @@ def read(item: Item) -> Iterator[Fact]:
                 if len(current.threads) < MOST_THREADS:
                     current.threads.append((words(found.group(3) or b"", 80), words(found.group(2), 40), []))
                 current.line = current.line or number + at
+            elif found := _PYSTACK.match(line):
+                current.last_first = True
+                if len(current.threads) < MOST_THREADS:
+                    state = "active+gil" if b"Has the GIL" in found.group(3) else words(found.group(3), 40)
+                    current.threads.append(("", state, []))
+                current.line = current.line or number + at
             elif current.threads and len(current.threads[-1][2]) < 400:
-                frame = frame_of(line)
+                frame = frame_of(line.lstrip()[9:] if current.last_first and b"(Python) File" in line else line)
+                if frame is not None and current.last_first:
+                    current.threads[-1][2].insert(0, frame)
+                    continue
                 if frame is None and current.spy and (found := _SPY_FRAME.match(line)):
                     frame = [words(found.group(2), 1000), int(found.group(3)[:9]), words(found.group(1), 200)]
                 if frame is not None:
@@ -112,6 +124,8 @@ def sniff(item: Item) -> float:
     head = item.head
     if _THREAD.search(head[:400]) or re.search(rb"(?m)^(?:Current )?[Tt]hread 0x[0-9a-f]+ \(most recent", head[:1200]):
         return 0.3 if b"Fatal Python error" in head or b"Traceback" in head else 0.85
+    if re.search(rb"(?m)^Traceback for thread \d+ \(", head):
+        return 0.85
     if re.search(rb"(?m)^Process \d+: ", head) and re.search(rb"(?m)^Thread (?:\d+|0x\w+) \(", head):
         return 0.9
     return 0.0

@@ -67,6 +67,8 @@ def read(item: Item) -> Iterator[Fact]:
         except ValueError as e:
             problem = str(e)[:100]
     found.information(reader.header)
+    if found.rank is None:  # traces taken on demand tell it behind the events
+        found.information(reader.rest)
     if found.count:
         rank = found.rank if found.rank is not None else rank_of_name(item.name)
         yield Fact("trace", item.name, 0, rank, values=found.values(), quality=STRONG)
@@ -79,13 +81,14 @@ def read(item: Item) -> Iterator[Fact]:
 
 class Events:
     """The objects of the list of events, decoded one by one. ValueError: the text breaks off. `header`: what stands
-    before the list; `over`: the file is longer than what is read."""
+    before the list, `rest` what stands behind it; `over`: the file is longer than what is read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self.buffer = ""
         self.header = ""
+        self.rest = ""
         self.taken = 0
         self.over = False
 
@@ -111,6 +114,9 @@ class Events:
             while at < len(self.buffer) and self.buffer[at] in " \t\r\n,":
                 at += 1
             if at < len(self.buffer) and self.buffer[at] == "]":
+                while len(self.buffer) - at < LONGEST_TAIL and self.more():
+                    pass
+                self.rest = self.buffer[at : at + LONGEST_EVENT]
                 return
             try:
                 if at >= len(self.buffer):

@@ -32,7 +32,7 @@ _MOST_LINES = 24
 VICTIM = re.compile(
     r"Connection closed by peer|Timed out waiting \d+ ?ms for (?:send|recv)|Connection reset by peer|Read error \[|Broken pipe"
     r"|Watchdog caught collective|ncclRemoteError|remote process exited or there was a network error|[Ff]ailed to recv, got 0 bytes"
-    r"|failed to pass monitoredBarrier|reached monitoredBarrier, but received|Socket Timeout|Application timeout caused"
+    r"|in store based barrier on rank|failed to pass monitoredBarrier|reached monitoredBarrier, but received|Socket Timeout|Application timeout caused"
     r"|[Ww]ait timeout after|store->get\('?\w+'?\) got error|recvValue failed|NCCL communicator was aborted|communicator was aborted on rank"
     r"|Timeout waiting for key|ncclInProgress|Process group watchdog thread terminated with exception: \[Rank"
     r"|op\.preamble\.length <= op\.nbytes|[Tt]imed out after \d+ ?(?:ms|milliseconds|seconds) waiting for (?:send|recv)"
