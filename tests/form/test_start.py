@@ -93,12 +93,23 @@ def test_a_small_project(tmp_path):
 def test_words_that_rule_questions_out():
     """A question is not asked where none of its words stands: the words cover the tables that it looks names up in."""
     from torchvet import knowledge
-    from torchvet.check.rules.project import EAGER, LOADING, SEVERAL_RANKS
+    from torchvet.check.rules.project import EAGER, LOADING, NEEDS, OF_FILES, SEVERAL_RANKS
 
     for table in ("loader_classes", "samplers", "settings_classes", "loader_factories"):
         for name in knowledge.loader(table):
             assert any(word in name.rpartition(".")[2] for word in LOADING), name
     assert {name.rpartition(".")[2] for name in knowledge.loader("eager_optimizers")} <= set(EAGER)
+    for name in (n for n, needs_epoch in knowledge.loader("samplers").items() if needs_epoch):
+        assert any(word in name for word in NEEDS["settings.samplers.stale"]), name
+    for name in (n for n, kind in knowledge.loader("datasets").items() if kind == "iterable"):
+        assert any(word in name for word in NEEDS["settings.conflicts.exclusive"]), name
+    written = {*knowledge.files("writes"), *knowledge.files("makes"), *knowledge.files("deletes")}
+    methods = {n for n, how in knowledge.files("path_methods").items() if how in ("writes", "makes", "deletes")}
+    for name in {*written, *methods, *knowledge.files("methods")} - {"torch.save", "replace", "save", "copy", "move"}:
+        last = name.rpartition(".")[2]
+        assert last in ("replace", "save", "copy", "move") or any(w in last for w in OF_FILES if isinstance(w, str)), (
+            name
+        )
     alone = {
         "iter(torch.utils.data.DataLoader[IterDataPipe])"
     }  # its length only differs where a sampler knows of ranks

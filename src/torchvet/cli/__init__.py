@@ -53,7 +53,8 @@ def console() -> None:
     import os
 
     gc.disable()
-    if sys.argv[1:2] == ["check"]:
+    check = sys.argv[1:2] == ["check"]
+    if check:
         from .compiled import install
 
         install()
@@ -63,6 +64,10 @@ def console() -> None:
         sys.stderr.flush()
     except (BrokenPipeError, ValueError):
         pass
+    if check:
+        from .compiled import keep
+
+        keep()
     os._exit(code)
 
 

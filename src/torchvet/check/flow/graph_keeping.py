@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import span_of
-from ..source.text import Later
+from ..source.patterns import Later
 from .graph_carry import MOST_INPUTS, Carry
 from .graph_evaluation import Evaluations
 from .graph_shape import holds_tensors

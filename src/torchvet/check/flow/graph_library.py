@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from ..source.patterns import Later
 from .graph_build import graph_of
 from .graph_expressions import Shared
 from .graph_values import Graph
@@ -11,7 +10,6 @@ from .graph_values import Graph
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from re import Pattern
 
     from ..program.model import Class, Expr, Function, Module
     from ..program.program import Program
@@ -19,12 +17,12 @@ if TYPE_CHECKING:
 
 FUEL = 600
 """Steps of `Summaries.collect` for one question from outside."""
-WRITTEN = (
+WRITTEN = Later(
     r"\b(?:\s*[-+*/]?=(?!=)|\s*\[[^\n]*=|\s*,[^\n()]*=(?!=)|\.(?:append\w*|extend|insert|add|update|setdefault|\w+_)\()"
 )
-CALLED = r"\("
+CALLED = Later(r"\(")
 HEADS = ("def ", "async def ", "class ")
-USED = r"\.\w+\("
+USED = Later(r"\.\w+\(")
 
 
 class Library:
@@ -42,7 +40,7 @@ class Library:
         self._around: dict[tuple[str, int, int], str] = {}
         self._callers_texts: dict[int, list[tuple[str, int, str]]] = {}
         self._users: dict[int, dict[Node, list[Node]]] = {}
-        self._holders: dict[tuple[int, str, str], list[Function]] = {}
+        self._holders: dict[tuple[int, str, Later | None], list[Function]] = {}
         self.fuel = 0
         self.nesting = 0
 
@@ -144,18 +142,17 @@ class Library:
             yield node.data
         yield from node.graph.contents.get(node, ()) if node.graph else ()
 
-    def holders(self, cls: Class, key: str, how: str = "") -> list[Function]:
+    def holders(self, cls: Class, key: str, how: Later | None = None) -> list[Function]:
         """The methods of a class and its ancestors in whose text an attribute (key ".x") stands; `how`: only those
         that write it (WRITTEN), call it (CALLED) or call a method of it (USED)."""
         mark = (id(cls), key, how)
         known = self._holders.get(mark)
         if known is None:
             known = self._holders[mark] = []
-            pattern = re.compile(how) if how else None
             for c in (cls, *self.program.bases(cls)[0]):
                 for method in c.methods.values():
                     text = self.text(method)
-                    if key in text and method not in known and (pattern is None or follows(text, key, pattern)):
+                    if key in text and method not in known and (how is None or follows(text, key, how)):
                         known.append(method)
         return known
 
@@ -172,7 +169,7 @@ class Library:
         return self._own_texts[key]
 
 
-def follows(text: str, key: str, pattern: Pattern[str]) -> bool:
+def follows(text: str, key: str, pattern: Later) -> bool:
     """Does the pattern match behind the key somewhere? One pattern for all keys: compiling one costs 0.3 ms."""
     at = text.find(key)
     while at >= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
-from ..source.text import Later
+from ..source.patterns import Later
 from .graph_state import States
 from .graph_values import MAYBE, NOTHING, OFF, Node, nest_of
 

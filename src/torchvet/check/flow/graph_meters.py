@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
-from ..source.text import Later
+from ..source.patterns import Later
 from .graph_carry import MOST_INPUTS
 from .graph_keeping import LONGEST, Keeping, Kept, is_plain
 from .graph_shape import holds_tensors

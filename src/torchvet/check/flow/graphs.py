@@ -13,7 +13,7 @@ import builtins
 
 from ... import knowledge
 from ...findings import Edit, Fix, Text
-from ..source.text import Later
+from ..source.patterns import Later
 from .graph_keeping import STORES, Kept
 from .graph_meters import Meters
 

@@ -8,9 +8,8 @@ it decides something.
 
 from __future__ import annotations
 
-from re import compile
-
 from ..program.model import dotted
+from ..source.patterns import Later, of_names
 from .ranks_values import UNKNOWN
 
 TYPE_CHECKING = False
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from .ranks_frames import Frame
     from .ranks_values import Value
 
-LOADER = compile(r"(?i)loader$|^loader")
+LOADER = Later(r"(?i)loader$|^loader")
 COUNTS = frozenset(("range", "len"))
 """Calls that make numbers of a loader; all others (`enumerate`, `tqdm`, a generator) hand on its batches."""
 READS = frozenset(("item", "any", "all", "equal"))
@@ -59,7 +58,7 @@ def following(f: Frame, e: Expr) -> Value | None:
     if name is None:
         return None
     text: str = f.machine.suspects.text_of(f.function)
-    if compile(rf"(?i)\b{name.replace('.', r'[.]')}\s*=\s*iter\([^\n]*loader").search(text):
+    if of_names(rf"(?i)\b{name.replace('.', r'[.]')}\s*=\s*iter\([^\n]*loader").search(text):
         return ("batch", (f.module.path, e[1], "batch"), False)
     return None
 

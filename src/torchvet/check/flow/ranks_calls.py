@@ -3,10 +3,9 @@ nothing."""
 
 from __future__ import annotations
 
-from re import compile
-
 from ... import knowledge
 from ..program.model import Function, dotted
+from ..source.patterns import Later
 from . import ranks_batches, ranks_expressions, ranks_flags, ranks_models, ranks_tables
 from .ranks_values import (
     NONE,
@@ -63,7 +62,7 @@ STABLE = ("is_", "has_", "use_", "should_use")
 """Questions about the program that have one answer, however often they are asked."""
 DECIDED_BY = frozenset(("any", "all", "sum", "max", "min", "logical_or", "logical_and", "logical_not", "item", "bool"))
 """Functions whose result is as much a decision of one rank as what they are given."""
-WORDS = compile(r"[A-Za-z_]\w*")
+WORDS = Later(r"[A-Za-z_]\w*")
 
 
 def call(f: Frame, e: Expr) -> Value:

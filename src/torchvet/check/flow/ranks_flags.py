@@ -9,10 +9,8 @@ it communicates.
 
 from __future__ import annotations
 
-from re import compile
-
 from ..program.model import blocks_of, dotted
-from ..source.text import Later
+from ..source.patterns import Later, of_names
 from .ranks_values import REDUCED, depends_on_rank, op, varies
 
 TYPE_CHECKING = False
@@ -47,7 +45,7 @@ class Flags:
     def find(self, module: Module, name: str) -> Value | None:
         program = self.names.program
         needle = f".{name}"
-        written = compile(rf"\.{name}\s*(?:=(?!=)|[-+]=)")
+        written = of_names(rf"\.{name}\s*(?:=(?!=)|[-+]=)")
         found: Value | None = None
         for path in dict.fromkeys((module.path, *self.names.near(module.path))):
             text = program.text(path) or ""
@@ -118,7 +116,7 @@ class Flags:
 
 def set_by_signal(f: Function, name: str, text: str) -> Value | None:
     """What `name` is when `f`, which writes it, is registered as a signal handler in the text of its module."""
-    if compile(rf"signal\.signal\([^)]*\b{f.name}\b").search(text) is None:
+    if of_names(rf"signal\.signal\([^)]*\b{f.name}\b").search(text) is None:
         return None
     return ("local", ("signal", f.module.path, name), "signal", (f.module.path, f.pos, name))
 

@@ -10,7 +10,7 @@ of a set of strings differs between processes (PYTHONHASHSEED).
 from __future__ import annotations
 
 from ..program.model import expressions_of, walk_block, walk_expr
-from ..source.text import Later
+from ..source.patterns import Later
 from .ranks_values import UNKNOWN, depends_on_rank, leaves, varies
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import dotted
-from ..source.text import Later
+from ..source.patterns import Later
 from . import ranks_batches, ranks_calls, ranks_tables
 from .ranks_values import FALSE, NONE, REDUCED, TRUE, UNKNOWN, truth
 from .traces import Op

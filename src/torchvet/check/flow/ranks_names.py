@@ -8,11 +8,11 @@ it; a module's name is what the module assigns. Only what can matter for ranks i
 from __future__ import annotations
 
 from posixpath import dirname
-from re import compile
 
 from ... import knowledge
 from ..program.model import Class, Function, Module, walk_block
 from ..program.names import annotated_class, entities_of
+from ..source.patterns import of_names
 from . import ranks_expressions, ranks_models
 from .ranks_flags import Flags
 from .ranks_frames import Frame
@@ -442,7 +442,7 @@ class Names:
                 if method.params:
                     me = method.params[0][0]
                     # plain characters first: `re` looks for them quickly
-                    pattern = compile(rf"{me}\.(?<=\b{me}\.)(\w+)(?:\s*:[^=\n]+)?\s*(?:=(?!=)|,)")
+                    pattern = of_names(rf"{me}\.(?<=\b{me}\.)(\w+)(?:\s*:[^=\n]+)?\s*(?:=(?!=)|,)")
                     for name in set(pattern.findall(self.suspects.text_of(method))):
                         known.setdefault(name, []).append(method)
         return known

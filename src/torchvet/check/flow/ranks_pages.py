@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
-from re import compile
 
-from ..source.text import Later
+from ..source.patterns import Later
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     Spot = tuple["Page", int, int, Function]
 
-WORD = compile(r"[A-Za-z_]\w*")
+WORD = Later(r"[A-Za-z_]\w*")
 COMMUNICATES = Later(
     r"dist|comm|accel|fabric|strateg|trainer|hvd|^xm$|group|engine|metric|self|util|mpu|parallel|^pl$|model|optim|state"
 )

@@ -9,10 +9,10 @@ by itself is found there; it counts here when a rank or a function is handed to 
 from __future__ import annotations
 
 import builtins
-from re import compile
 
 from ... import knowledge
 from ..program.model import collect_expr, expressions_of, target_names
+from ..source.patterns import Later
 from .ranks_batches import NUMBERS, READS
 from .ranks_pages import COMMON, LARGE
 from .ranks_tables import SOURCES
@@ -32,7 +32,7 @@ GIVEN_UP = frozenset(("continue", "break"))
 BUILTINS = frozenset(dir(builtins)) - {"exit", "quit", "next"}
 OWN_DATA = "own data"
 """Stands among the words of an expression that reads the values of a tensor or a clock: no name is written so."""
-MODEL = compile(r"model|net|module|engine|ddp|fsdp|critic|actor|policy|coder|student|teacher|forward|backward|step")
+MODEL = Later(r"model|net|module|engine|ddp|fsdp|critic|actor|policy|coder|student|teacher|forward|backward|step")
 """Attributes that can be a wrapped model or run one, where the project wraps any."""
 
 

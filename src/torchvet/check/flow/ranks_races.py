@@ -12,7 +12,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, dotted, expressions_of, target_names, walk_block, walk_expr
 from ..program.program import callee_name
-from ..source.text import Later
+from ..source.patterns import Later
 from .ranks_guarded import ALL, LEADS, REST, Guarded, side
 
 TYPE_CHECKING = False

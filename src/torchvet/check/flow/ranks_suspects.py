@@ -12,7 +12,7 @@ from __future__ import annotations
 from posixpath import dirname
 
 from ... import knowledge
-from ..source.text import Later
+from ..source.patterns import Later
 from .ranks_pages import COMMON, LARGE, Heat, Page, Where, callable_name, words_of
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..source.text import Later
+from ..source.patterns import Later
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from posixpath import dirname
 
+from ..source.patterns import Later
 from .model import COMPOUND, blocks_of, collect_expr, definitions, expressions_of
 from .names import call_targets
 
@@ -25,6 +26,8 @@ NEAR_FILES = 400
 """Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
 FEW_QUERIES = 10
 """Names looked for in the texts one by one before all names are indexed."""
+OPENED = Later(r"\(\w+")
+"""A name before an opening bracket, in a text that is read backwards."""
 
 
 class Sites:
@@ -275,9 +278,7 @@ def may_mean(function: Function, call: Expr, scope: Scope) -> bool:
 
 def called_names(text: str) -> frozenset[str]:
     """All names before an opening bracket: ten times as fast when the text is read backwards, from the brackets on."""
-    from re import findall
-
-    return frozenset([found[:0:-1] for found in set(findall(r"\(\w+", text[::-1]))])
+    return frozenset([found[:0:-1] for found in set(OPENED.findall(text[::-1]))])
 
 
 def call_at(text: str, name: str, start: int) -> int:

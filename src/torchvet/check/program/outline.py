@@ -13,7 +13,8 @@ whole source is.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from re import compile
+
+from ..source.patterns import Later
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 LONG_HEAD = 6_000
 """Bytes in which the parameters of a definition have to end."""
 
-_DEFINITION = compile(rb"def \w+\(([^\n]*)")
-_COLON = compile(rb":[ \t]*(?:#[^\n]*)?\Z")
+_DEFINITION = Later(rb"def \w+\(([^\n]*)")
+_COLON = Later(rb":[ \t]*(?:#[^\n]*)?\Z")
 _closing: dict[int, tuple[Pattern[bytes], Pattern[bytes]]] = {}
 
 
@@ -111,6 +112,8 @@ def _extent(data: bytes, m: object, indent: int, starts: list[int], ends: list[i
     e: int = m.end()  # type: ignore[attr-defined]
     patterns = _closing.get(indent)
     if patterns is None:
+        from re import compile
+
         patterns = _closing[indent] = compile(rb"\n {0,%d}[^\s#]" % indent), compile(rb"\n {%d}\)[^\n]*" % indent)
     if not (head.count(b"(") + 1 == head.count(b")") and _COLON.search(head)):
         closed = patterns[1].search(data, e, e + LONG_HEAD)

@@ -8,30 +8,12 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Pattern
-    from typing import Any
 
 BOM = b"\xef\xbb\xbf"
 
 LATIN_1 = ("latin-1", "iso-8859-1", "iso-latin-1")
 
 _cookie: list[Pattern[bytes]] = []
-
-
-class Later:
-    """A regular expression that is compiled when it is first used: compiling takes 0.1 to 1 ms, and of a hundred
-    expressions a small project needs a few."""
-
-    def __init__(self, text: str, flags: int = 0) -> None:
-        self._text = text
-        self._flags = flags
-
-    def __getattr__(self, name: str) -> Any:
-        from re import compile
-
-        made = compile(self._text, self._flags)
-        for method in ("findall", "finditer", "match", "search", "sub"):
-            setattr(self, method, getattr(made, method))
-        return getattr(made, name)
 
 
 def encoding(data: bytes) -> str:
