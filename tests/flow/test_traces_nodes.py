@@ -148,3 +148,25 @@ def test_a_shared_callee_is_walked_once():
     assert contains(t.items, Op("x", "x", "world", MODULE, 1)) is False
     assert compare(t) == []
     assert time.process_time() - started < 1
+
+
+def test_a_function_that_calls_itself_is_a_step_inside_itself():
+    """`[gather(x) for x in xs]` and `{k: gather(v)}` in `gather`: inlined, each level would double the nodes."""
+    gather = Trace(None, MODULE)
+    again = [("loop", n, UNKNOWN, (("call", gather, line(n), "gather"),), (), line(n)) for n in (2, 3)]
+    gather.finish((branch(("sym", 1), again), call("all_gather", 4)))
+    t = trace(branch(IS_ZERO, [call("barrier", 1)]), ("call", gather, line(9), "gather"))
+    table = Table()
+    Walker(table, LEADER, lambda o: True).trace(t)
+    assert len(table) < 20
+    assert set(compare(t)) == {("missing", "barrier", 0)}
+
+
+def test_what_no_rank_decides_is_built_once_for_all_ranks():
+    steps = trace(*[call(f"op{n}", n) for n in range(50)])
+    t = trace(branch(IS_ZERO, [call("barrier", 1)]), ("call", steps, line(9), "steps"), call("barrier", 10))
+    table = Table()
+    for place in (LEADER, OTHER):
+        seen = []
+        Walker(table, place, lambda o, seen=seen: seen.append(o.name) or True).trace(t)
+        assert ("op7" in seen) is (place is LEADER)

@@ -259,9 +259,11 @@ class Ranks:
         # a doubted step is asked about last: it hides nothing that is sure
         doubts = self.machine.doubts and any(op.doubted for op in ops_of(trace.items))
         rounds = [(pair, False) for pair in pairs] + [(pair, True) for pair in pairs if doubts]
+        tables: dict[Any, Table] = {}
         for (a, b, axis), doubted in rounds:
-            table = Table()
             takes = Takes(a, b, axis, doubted)
+            table = tables.setdefault((axis, doubted, a.axes.get("world"), b.axes.get("world")), Table())
+            table.start = len(table)
             x, y = Walker(table, a, takes).trace(trace), Walker(table, b, takes).trace(trace)
             comparison = Comparison(table)
             for difference in comparison.run(x, y):

@@ -203,13 +203,11 @@ class Heat:
 
     def seeds(self) -> list[Function]:
         """Functions that name a collective."""
-        found = {id(f): f for word in self.steps for _, _, _, f in self.spots.get(word, ())}
-        for word in self.plain_steps:
-            size = len(word)
-            for page, start, end, f in self.spots.get(word, ()):
-                if id(f) not in found:
-                    places = page.places_in(word, start, end)
-                    if any(page.text[i + size : i + size + 1] == "(" and communicates(page.text, i) for i in places):
+        found: dict[int, Function] = {}
+        for words, runs in ((self.steps, taken), (self.plain_steps, communicates)):
+            for word in words:
+                for page, start, end, f in self.spots.get(word, ()):
+                    if id(f) not in found and any(runs(page, i, word) for i in page.places_in(word, start, end)):
                         found[id(f)] = f
         self.hot.update(found)
         return list(found.values())
@@ -240,10 +238,30 @@ NO_USE = Later(r"(?:\b(?:isinstance|issubclass)\([^()]*,\s*\(?(?:[\w.]+,\s*)*|\w
 """Before a class that is only asked for (`isinstance(x, Trainer)`) or that annotates a parameter."""
 
 
-def communicates(text: str, i: int) -> bool:
-    """Whether the object before a plain word can be one that communicates: `dist.gather(`, not `torch.gather(`."""
-    if text[i - 1 : i] != ".":
+def taken(page: Page, i: int, word: str) -> bool:
+    """Whether the name of a collective stands where it is called or taken as a function: a variable, an argument or a
+    key `state_dict` is none, nor is the definition of a method of that name."""
+    text = page.text
+    if text[i + len(word) : i + len(word) + 1] == "(":
+        return text[i - 4 : i] != "def "
+    if text[i - 1 : i] == ".":
         return True
+    bound = page.module.names.get(word)
+    if bound is not None and bound[0] != "value":
+        return True
+    before = page.before(i)
+    return "import " in before or "getattr(" in before
+
+
+def communicates(page: Page, i: int, word: str) -> bool:
+    """Whether a plain word is called on an object that can communicate: `dist.gather(`, not `torch.gather(`."""
+    text = page.text
+    if text[i + len(word) : i + len(word) + 1] != "(":
+        return False
+    if text[i - 1 : i] != ".":
+        return text[i - 4 : i] != "def "
+    if text[i - 2 : i - 1] in ("'", '"'):
+        return False  # `", ".join(`
     holder = WORD.findall(text[max(0, i - 40) : i - 1])
     return not holder or bool(COMMUNICATES.search(holder[-1].lower()))
 

@@ -402,13 +402,14 @@ class Suspects:
         if name in self.words:
             return True
         text = self.text_of(f)
-        if CALLABLE.search(name) and f"{name}(" in text:
+        called = calls_name(text, name)
+        if called and CALLABLE.search(name):
             return True
         if name + "." in text:
             for word in read_from(text, name + "."):
                 if word in self.words or word in self.steps or word in self.plain_steps:
                     return True
-        return len(self.program.modules) <= SMALL and bool(self.wrapping) and f"{name}(" in text
+        return called and bool(self.wrapping) and len(self.program.modules) <= SMALL
 
     def sharded(self, module: Module, field: str) -> bool:
         """Whether the module hands a field of this name to an in-place wrapper: `fully_shard(net.encoder, ...)`."""
@@ -419,6 +420,17 @@ class Suspects:
                 found = SHARDED.findall(self.program.text(module.path) or "")
             known = self._sharded[module.path] = frozenset(found)
         return field in known
+
+
+def calls_name(text: str, name: str) -> bool:
+    """Whether a plain name is called in a text: `model(x)`, not `self.model(x)` or `load_model(x)`."""
+    i = text.find(f"{name}(")
+    while i >= 0:
+        before = text[i - 1 : i]
+        if not (before.isalnum() or before == "_" or before == "."):
+            return True
+        i = text.find(f"{name}(", i + 1)
+    return False
 
 
 def read_from(text: str, start: str) -> Iterator[str]:

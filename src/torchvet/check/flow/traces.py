@@ -203,13 +203,17 @@ class Node:
 
 
 class Table:
-    """The nodes of one comparison, hash-consed."""
+    """The nodes of one comparison, or of several that take the same collectives, hash-consed."""
 
     def __init__(self) -> None:
         self._nodes: dict[Any, Node] = {}
         self._bits: dict[Any, int] = {}
         self._chains: dict[Any, Any] = {}
         self._trips: dict[Value, Value] = {}
+        self.called: dict[Any, Node] = {}
+        """What calls of functions come to in which no rank decides anything: the same nodes on every rank."""
+        self.start = 0
+        """Nodes that were there before the comparison in progress."""
         self.end = self.node("end", None, None, None)
         self.again = self.node("again", None, None, None)
         self.stop = self.node("raise", None, None, None)
@@ -267,16 +271,17 @@ class Exits:
 class Walker:
     """Builds the nodes of one abstract rank. `takes(op)` says whether a collective counts (both ranks of a
     comparison are in
-    its group). `opaque` collects callees that were not followed."""
+    its group); walkers of one table have the same."""
 
     def __init__(self, table: Table, place: Place, takes: Callable[[Op], bool]) -> None:
         self.table = table
         self.place = place
         self.takes = takes
-        self.opaque: list[Trace] = []
-        self.inlined: set[int] = set()
         self.depth = 0
+        self.inside: set[int] = set()
+        """Callees that are being inlined: one of them that calls itself is a step there."""
         self._called: dict[Any, Node] = {}
+        self._shared = table.called if not any(caught(key) for key in place.chosen) else self._called
 
     def trace(self, trace: Trace) -> Node:
         """What this rank runs from the start to the end of a function."""
@@ -338,17 +343,19 @@ class Walker:
             return after
         # what is called with a common continuation is the same step on every rank
         deeper = self.table.deeper(chain, trace, item)
-        if callee.weight > HEAVY or self.depth > 40 or len(self.table) > MOST_NODES:
+        recursive = id(callee) in self.inside
+        if recursive or callee.weight > HEAVY or self.depth > 40 or len(self.table) - self.table.start > MOST_NODES:
             if not callee.has_ops:
                 return after
-            self.opaque.append(callee)
             return self.table.node("call", ("call", id(callee.function)), (callee, deeper, item[2]), after)
         key = (id(callee), after.id, exits.stop.id, id(deeper))
-        found = self._called.get(key)
+        called = self._called if callee.guarded or callee.partial else self._shared
+        found = called.get(key)
         if found is None:
-            self.inlined.add(id(callee))
             self.depth += 1
-            found = self._called[key] = self.block(callee, callee.items, after, Exits(after, exits.stop), deeper)
+            self.inside.add(id(callee))
+            found = called[key] = self.block(callee, callee.items, after, Exits(after, exits.stop), deeper)
+            self.inside.discard(id(callee))
             self.depth -= 1
         return found
 
@@ -455,6 +462,11 @@ class Walker:
         if nameless(guard):
             guard = ("sym", ("at", place))
         return self.table.node("branch", guard, None, then, other)
+
+
+def caught(key: Any) -> bool:
+    """Whether a decision is that of an exception: which handlers are run is asked in every function."""
+    return isinstance(key, tuple) and key[0] == "caught"
 
 
 def nameless(v: Value) -> bool:
