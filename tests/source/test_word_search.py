@@ -61,4 +61,6 @@ def test_texts_are_searched_as_python_does(text: str, hastened: bool) -> None:
 
 def test_only_with_the_faster_search_there_is_another_text(hastened: bool) -> None:
     assert isinstance(searchable("some text"), Searchable) == hastened
+    assert type(searchable("half a pair \ud800")) is str  # has no UTF-8 form to look into
+    assert searchable(searchable("some text")) == "some text"
     assert searcher(b"with a null \0 byte") is contains

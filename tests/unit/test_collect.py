@@ -73,8 +73,8 @@ def test_a_body_on_demand_is_the_body(name):
     module = Module(name, lower(source, lazy=False), frozenset())
     n = 0
     for f in module.all_functions():
-        indented = lines[f.first_line - 1][:1] in " \t"
-        row = lower_function(lines, f.first_line, f.end_line, indented)
+        row = lower_function("\n".join(lines[f.first_line - 1 : f.end_line]), f.first_line)
+        assert row[1] == f.pos and row[2][4:6] == (f.first_line, f.end_line)
         assert row[2][7] == f._body, f.qualname
         n += 1
     assert n > 10

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from torchvet.check.program import program as program_module
 from torchvet.check.program.attributes import may_set
+from torchvet.check.program.callers import defines
 from torchvet.check.program.program import Program, call_at, called_names
 from torchvet.check.source.words import admit
 
@@ -101,3 +103,37 @@ def test_a_file_of_training_arguments_or_an_eager_optimizer_is_admitted() -> Non
     assert admit(b"from transformers import TrainingArguments\n\nargs = TrainingArguments(dataloader_num_workers=32)\n")
     assert admit(b"import torch.optim as optim\n\n\ndef make(model):\n    return optim.Adagrad(model.parameters())\n")
     assert not admit(b"from transformers import TrainingArguments\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("    def g():\n", True),
+        ("    x = 1\n    async def g():\n", True),
+        ("    class C:\n", True),
+        ("    # def g() is gone\n", False),
+        ("    undef = 1; default = 2\n", False),
+        ("    x = 'a def ' + y\n    class_ = x\n", False),
+        ("    'first class '\n    def g(): ...\n", True),
+    ],
+)
+def test_a_definition_begins_a_line(text: str, holds: bool) -> None:
+    assert defines(text) is holds
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_lines_are_the_same_for_all_line_ends_and_however_many_files(tmp_path: Path, ending: str, monkeypatch) -> None:
+    monkeypatch.setattr(program_module, "SPLIT_FILES", 2)
+    lines = ["class C:", "    def f(self):", "        'ü'", "        return 1", "", "def g():", "    return 2"]
+    for name in "abc":
+        (tmp_path / f"{name}.py").write_bytes(ending.join(lines).encode())
+    files = [f"{name}.py" for name in "abc"]
+    program = Program(str(tmp_path), files, lambda path: (tmp_path / path).read_bytes().decode())
+    for path in [*files, *files]:
+        module = program.module(path)
+        assert module is not None
+        c, f, g = module.classes["C"], module.classes["C"].methods["f"], module.functions["g"]
+        assert program.lines(path) == lines
+        assert [program.source_line(path, n) for n in range(9)] == ["", *lines, ""]
+        assert program.lines_of(c) == lines[:4] and program.lines_of(f) == lines[1:4]
+        assert program.lines_of(g) == lines[5:] and program.text_of(g) == "def g():\n    return 2"

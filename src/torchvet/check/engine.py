@@ -15,7 +15,7 @@ from torchvet.findings import CERTAIN, ERROR, NOTE, WARNING, Finding, Span, Text
 
 from .program.cache import GATED, FactsCache, RunCache, digest
 from .source import words
-from .source.search import hasten
+from .source.search import hasten, searchable
 from .source.walk import DEPLOYMENT, EXCLUDED, NATIVE, NOTEBOOK, PYTHON, Walk, kind_of, read, unreadable, walk
 
 TYPE_CHECKING = False
@@ -493,10 +493,10 @@ class _Check:
                     from .source.notebook import load
 
                     self.notebooks[path] = load(data)
-                    self.texts[path] = self.notebooks[path].text
+                    self.texts[path] = searchable(self.notebooks[path].text)
                 else:
                     try:
-                        self.texts[path] = decode(data)
+                        self.texts[path] = searchable(decode(data))
                     except SyntaxError:  # for excerpts only: a file that does not decode is never analysed
                         self.texts[path] = data.decode("utf-8", "replace")
             except (OSError, SyntaxError):

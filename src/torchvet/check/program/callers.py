@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from posixpath import dirname
 
 from ..source.patterns import Later
+from ..source.search import searchable
 from .model import COMPOUND, blocks_of, collect_expr, definitions, expressions_of
 from .names import call_targets
 
@@ -14,9 +15,9 @@ NO_USE, OWN_USE, USE = 0, 1, 2
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from .model import Block, Expr, Function, Module
+    from .model import Block, Class, Expr, Function, Module
     from .names import Scope
 
     Paths = frozenset[str] | None
@@ -46,7 +47,7 @@ class Sites:
         self._called: dict[str, frozenset[str]] = {}
         self._naming: dict[str, list[str]] = {}
         """The indexed files that call or define something of a name."""
-        self._starts: dict[str, tuple[str, list[int]]] = {}
+        self._starts: dict[str, tuple[str, Sequence[int]]] = {}
         self._queries = 0
         self._spans: dict[str, list[tuple[int, int, int, Function]]] = {}
 
@@ -185,22 +186,32 @@ class Sites:
         return known[1]
 
     # ------------------------------------------------------------------------------------------------- texts
-    def text_of(self, function: Function) -> str:
-        """The lines of a function, joined."""
-        text, starts = self.indexed(function.module.path)
-        end = function.end_line
-        return text[starts[function.first_line - 1] : starts[end] if end < len(starts) else len(text)]
+    def text_of(self, place: Function | Class) -> str:
+        """The lines of a function or class, joined; its last line ends as in the file."""
+        text, starts = self.indexed(place.module.path)
+        first, end = place.first_line, place.end_line
+        if first > len(starts):  # the file is no more what was parsed
+            return ""
+        return text[starts[first - 1] : starts[end] if end < len(starts) else len(text)]
 
-    def indexed(self, path: str) -> tuple[str, list[int]]:
+    def lines_of(self, place: Function | Class) -> list[str]:
+        """The lines of a function or class."""
+        return self.text_of(place).removesuffix("\n").split("\n")
+
+    def indexed(self, path: str) -> tuple[str, Sequence[int]]:
         """The text of a file with plain line ends, and where its lines start."""
         known = self._starts.get(path)
         if known is None:
+            from array import array
             from itertools import accumulate
 
             text = self.text(path) or ""
-            text = "\n".join(self.lines(path)) if "\r" in text or "\f" in text else text
-            lengths = accumulate(map(len, self.lines(path)), initial=0)
-            known = self._starts[path] = (text, [i + total for i, total in enumerate(lengths)][:-1])
+            if "\r" in text or "\f" in text:
+                text = searchable(text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " "))
+            ends = accumulate(map(len, text.split("\n")), lambda at, length: at + length + 1, initial=0)
+            starts = array("l", ends)  # a twentieth of the memory of a list of numbers
+            starts.pop()
+            known = self._starts[path] = (text, starts)
         return known
 
     def lines_with(self, path: str, word: str, called: bool = False) -> list[int]:
@@ -274,6 +285,17 @@ def may_mean(function: Function, call: Expr, scope: Scope) -> bool:
             return f".{function.name} = " in (scope.program.text(scope.module.path) or "")
         at = at.parent
     return True
+
+
+def defines(text: str) -> bool:
+    """Whether a definition begins on some line of a text."""
+    for word in ("def ", "class "):
+        at = text.find(word)
+        while at >= 0:
+            if text[text.rfind("\n", 0, at) + 1 : at].strip() in ("", "async"):
+                return True
+            at = text.find(word, at + 1)
+    return False
 
 
 def called_names(text: str) -> frozenset[str]:

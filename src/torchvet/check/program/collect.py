@@ -243,8 +243,9 @@ class Lowering:
 
     def define(self, n: Any) -> Any:
         decorators = self.exprs(n.decorator_list)
-        first = min([n.lineno, *(d.lineno for d in n.decorator_list)])
-        words = self.words_in(first, n.end_lineno)
+        first = min([n.lineno, *(d.lineno for d in n.decorator_list)]) + _above
+        end = n.end_lineno + _above
+        words = self.words_in(first, end)
         flags = ASYNC if n.__class__ is _ast.AsyncFunctionDef else 0
         block = None
         if not self.lazy or words or self.depth:
@@ -255,20 +256,23 @@ class Lowering:
             if self.generator:
                 flags |= GENERATOR
             self.generator = outer
-        row = (n.name, self.params(n.args), decorators, self.maybe(n.returns), first, n.end_lineno, flags, block, words)
+        row = (n.name, self.params(n.args), decorators, self.maybe(n.returns), first, end, flags, block, words)
         return ("def", at(n), row)
 
     def klass(self, n: Any) -> Any:
-        first = min([n.lineno, *(d.lineno for d in n.decorator_list)])
+        first = min([n.lineno, *(d.lineno for d in n.decorator_list)]) + _above
+        end = n.end_lineno + _above
         keywords = tuple([(k.arg, self.expr(k.value)) for k in n.keywords])
         row = (
-            n.name, self.exprs(n.bases), keywords, self.exprs(n.decorator_list), first, n.end_lineno,
-            self.block(n.body), self.words_in(first, n.end_lineno),
+            n.name, self.exprs(n.bases), keywords, self.exprs(n.decorator_list), first, end,
+            self.block(n.body), self.words_in(first, end),
         )  # fmt: skip
         return ("class", at(n), row)
 
 
 NO_WORDS: frozenset[str] = frozenset()
+_above = 0
+"""Lines of the file above the piece of it that is being lowered."""
 
 
 def at(n: Any) -> int:
@@ -277,9 +281,9 @@ def at(n: Any) -> int:
     e: int = n.end_col_offset
     c: int = n.col_offset
     if n.end_lineno == line and e < 4096:
-        return (line << 12 | c) << 32 | e
+        return (line + _above << 12 | c) << 32 | e
     last: int = n.end_lineno
-    return line << 44 | (c if c < 4096 else 4095) << 32 | (last - line) << 12 | (e if e < 4096 else 4095)
+    return line + _above << 44 | (c if c < 4096 else 4095) << 32 | (last - line) << 12 | (e if e < 4096 else 4095)
 
 
 def capture_names(pattern: Any) -> list[str]:
@@ -355,11 +359,15 @@ def _outlined(source: str | bytes, word_lines: Sequence[tuple[int, str]]) -> Any
         return None
 
 
-def lower_function(lines: Sequence[str], first_line: int, end_line: int, indented: bool) -> Any:
-    """The row of one function from its own lines (`lines` of the whole file), positions as in the file."""
-    text = "\n".join(lines[first_line - 1 : end_line])
-    # empty lines in front (0.03 us each) keep the line numbers; an indented definition is compiled under `if 1:`, so
-    # that columns stay what they are
-    front = "\n" * (first_line - 2) + "if 1:\n" if indented else "\n" * (first_line - 1)
-    tree = compile(front + text, "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0)
-    return Lowering(lazy=False).define(tree.body[0].body[0] if indented else tree.body[0])
+def lower_function(text: str, first_line: int) -> Any:
+    """The row of one function from its own lines, which begin at `first_line` of its file; positions as in the file."""
+    global _above
+    # an indented definition is compiled under `if 1:`, so that columns stay what they are; empty lines in front would
+    # keep the line numbers, but the tokenizer takes its time for each
+    indented = text[:1] in (" ", "\t")
+    tree = compile("if 1:\n" + text if indented else text, "<source>", "exec", ONLY_AST, dont_inherit=True, optimize=0)
+    _above = first_line - 2 if indented else first_line - 1
+    try:
+        return Lowering(lazy=False).define(tree.body[0].body[0] if indented else tree.body[0])
+    finally:
+        _above = 0

@@ -11,7 +11,7 @@ import os
 from posixpath import join
 
 from ..source.search import searchable
-from .callers import Sites, call_at, called_names, callee_name
+from .callers import Sites, call_at, called_names, callee_name, defines
 from .collect import lower, lower_function
 from .folders import above, below, is_top
 from .guard import Guard
@@ -32,6 +32,8 @@ __all__ = ("Program", "call_at", "called_names", "callee_name")
 
 MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"))
 NOTHING: frozenset[str] = frozenset()
+SPLIT_FILES = 32
+"""So many files are kept as lists of lines: for all files of a large project those take four times their texts."""
 MOST_ON_DEMAND = 100_000
 """A file of the walk that holds no subject word and is larger than this (characters) is not opened because a call leads
 there: it is a table or a model, parsing costs 10 ms and more, and what it gives stays unknown."""
@@ -105,16 +107,19 @@ class Program(Sites):
         return self._texts[path]
 
     def lines(self, path: str) -> list[str]:
-        if path not in self._lines:
-            text = self.text(path) or ""
-            if "\r" in text or "\f" in text:
-                text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
-            self._lines[path] = text.split("\n")
-        return self._lines[path]
+        """The lines of a file; those of a part of it: `lines_of`."""
+        known = self._lines.get(path)
+        if known is None:
+            if len(self._lines) >= SPLIT_FILES:
+                del self._lines[next(iter(self._lines))]
+            known = self._lines[path] = self.indexed(path)[0].split("\n")
+        return known
 
     def source_line(self, module: Module | str, line: int) -> str:
-        lines = self.lines(module if isinstance(module, str) else module.path)
-        return lines[line - 1] if 0 < line <= len(lines) else ""
+        text, starts = self.indexed(module if isinstance(module, str) else module.path)
+        if not 0 < line <= len(starts):
+            return ""
+        return text[starts[line - 1] : starts[line] - 1 if line < len(starts) else len(text)]
 
     def entries(self, folder: str) -> frozenset[str]:
         """Names in a folder ("" is the root)."""
@@ -236,12 +241,7 @@ class Program(Sites):
         if function._body is None:
             function._body = ()
             try:
-                row = lower_function(
-                    self.lines(function.module.path),
-                    function.first_line,
-                    function.end_line,
-                    self.source_line(function.module, function.first_line)[:1] in (" ", "\t"),
-                )
+                row = lower_function(self.text_of(function), function.first_line)
                 function._body, function.flags = row[2][7], row[2][6]
             except (SyntaxError, ValueError, RecursionError, MemoryError, IndexError, AttributeError):
                 pass  # the module itself parsed: lines out of step (a form feed, a lone \r) stay unknown
@@ -250,14 +250,13 @@ class Program(Sites):
 
     def lower_if(self, function: Function, word: str) -> None:
         """Lower a body that was left out, if its text holds a word."""
-        lines = self.lines(function.module.path)[function.first_line - 1 : function.end_line]
-        if any(word in line for line in lines):
+        if word in self.text_of(function):
             self.body(function)
 
     def main(self, module: Module) -> Function:
         """The module-level code as a function named `<module>`."""
         if module.path not in self._mains:
-            end = len(self.lines(module.path))
+            end = len(self.indexed(module.path)[1])
             row = ("<module>", (), (), None, 1, end, 0, module.block, module.words)
             self._mains[module.path] = Function(module, 1 << 44, row, None, None)
         return self._mains[module.path]
@@ -357,8 +356,11 @@ class Program(Sites):
         """Whether a definition can stand inside the function, by its text: most hold none and need not be lowered."""
         if function._body is not None:
             return True
-        lines = self.lines(function.module.path)[function.line : function.end_line]
-        return any(line.lstrip().startswith(("def ", "class ", "async def ")) for line in lines)
+        text, starts = self.indexed(function.module.path)
+        begin, end = function.line, function.end_line
+        if begin >= end or begin >= len(starts):
+            return False
+        return defines(text[starts[begin] : starts[end] if end < len(starts) else len(text)])
 
     # ------------------------------------------------------------------------------------------------ classes
     def bases(self, cls: Class) -> tuple[list[Class], list[str]]:
