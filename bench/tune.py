@@ -43,7 +43,7 @@ CONTENDERS = 5
 REACH = 0.3
 """Share of the leader's rate that a contender may lack in the survey."""
 FINAL = 16
-"""Rounds over the contenders and what was picked; even, for it is split. With 5 % of noise a half tells differences of 2.5 %."""
+"""Rounds over the contenders and what was picked; even, for it is split. At 5 % of noise a half tells 2.5 % apart."""
 BUDGET = 120.0
 """Seconds that all trials of a search may take: the default of the command."""
 KEPT = ROOT / "build" / "bench-tune.json"
