@@ -2,12 +2,12 @@
 """How the cost of a check grows with the code: the same code base once, twice and four times in one folder.
 
     python bench/scale.py --root FOLDER              an unpacked code base; writes its section of RESULTS.md
-    python bench/scale.py --root FOLDER --runs 1     one run of each size instead of the better of two
+    python bench/scale.py --root FOLDER --runs 5     five runs of each size instead of the best of three
 
 Each copy has top folders and modules of its own names, and its imports name those (`megatron`, `megatron_2`, ...), so
 that the program really grows: as many functions, classes and calls again, none of them unresolved or merged. CPU
 seconds are user and system time, peak memory is the largest resident size of one process; one process (`--jobs 1`), no
-cache. Linear cost has ratio 2.
+cache. Sizes take turns, so that a slow minute of the machine meets all of them. Linear cost has ratio 2.
 """
 
 from __future__ import annotations
@@ -75,35 +75,38 @@ def lines_in(folder: Path) -> tuple[int, int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=3)
     a = parser.parse_args()
     command = [*torchvet(), "check", ".", "--no-cache", "--isolated", "--jobs", "1", "-q", "--select"]
-    rows = []
+    seen: dict[tuple[int, str], list[tuple[int, float, float, float]]] = {}
     with tempfile.TemporaryDirectory(prefix="torchvet-scale-") as name:
-        folder = Path(name)
-        made = 0
-        for size in SIZES:
-            for number in range(made + 1, size + 1):
-                copied(a.root.resolve(), folder, number)
-            made = size
-            cpu = []
-            for part in PARTS:
-                seen = [measure([*command, part], folder) for _ in range(a.runs)]
-                failed = [code for code, *_ in seen if code not in (0, 1)]
-                if failed:
-                    raise SystemExit(f"{' '.join(command)} {part}: exit {failed[0]}")
-                least, wall, peak = (min(s[i] for s in seen) for i in (1, 2, 3))
-                cpu.append(least)
-            rows.append((size, *lines_in(folder), cpu, wall, peak))
-            print(f"{size}x: {', '.join(f'{c:.2f} s' for c in cpu)}, {wall:.2f} s wall, {peak:.0f} MiB", flush=True)
+        folders = {size: Path(name) / str(size) for size in SIZES}
+        for number in range(1, max(SIZES) + 1):
+            for size, folder in folders.items():
+                if number <= size:
+                    copied(a.root.resolve(), folder, number)
+        lines = {size: lines_in(folder) for size, folder in folders.items()}
+        for _ in range(a.runs):
+            for size, folder in folders.items():
+                for part in PARTS:
+                    row = measure([*command, part], folder)
+                    if row[0] not in (0, 1):
+                        raise SystemExit(f"{' '.join(command)} {part}: exit {row[0]}")
+                    seen.setdefault((size, part), []).append(row)
+                    print(f"{size}x {part}: {row[1]:.2f} s, {row[2]:.2f} s wall, {row[3]:.0f} MiB", flush=True)
+    rows = []
+    for size in SIZES:
+        cpu = [min(r[1] for r in seen[size, part]) for part in PARTS]
+        whole = seen[size, list(PARTS)[-1]]
+        rows.append((size, *lines[size], cpu, min(r[2] for r in whole), min(r[3] for r in whole)))
     text = f"## Growth\n\n`python bench/scale.py --root {a.root.name}`, {version_of(torchvet()[0])}; CPU seconds, "
     text += f"wall time and peak memory of one process, the least of {a.runs}; in brackets: times the size before\n\n"
     text += f"| copies | files | lines | {' | '.join(PARTS.values())} | wall | peak memory |\n|{'---|' * 8}\n"
     before: list[float] = []
-    for size, files, lines, cpu, wall, peak in rows:
+    for size, files, count, cpu, wall, peak in rows:
         grown = [f" ({c / b:.2f})" for c, b in zip(cpu, before)] or [""] * len(cpu)
         figures = " | ".join(f"{c:.2f} s{g}" for c, g in zip(cpu, grown))
-        text += f"| {size} | {files:,} | {lines:,} | {figures} | {wall:.2f} s | {peak:.0f} MiB |\n"
+        text += f"| {size} | {files:,} | {count:,} | {figures} | {wall:.2f} s | {peak:.0f} MiB |\n"
         before = cpu
     print(text)
     write("scale", text)

@@ -121,6 +121,13 @@ def test_unsure_is_parsed_whole(source: str) -> None:
     assert outline(source.encode(), []) is None
 
 
+def test_tabs_in_strings_are_text() -> None:
+    source = SOURCE.replace("        this is text\n", "\t\tthis is text\n\n\tand more\n")
+    assert source.count("\n\t") == 2
+    assert outlined(source, []) == whole(source, [])
+    assert outline((source + "def f():\n\treturn 1\n").encode(), []) is None
+
+
 def test_triple_quotes() -> None:
     assert triple_quoted(b'a = """x"""; b = """y\n"""\n') == ([4, 17], [11, 25])
     assert triple_quoted(b"a = '''\"\"\"'''\n") == ([4], [13])

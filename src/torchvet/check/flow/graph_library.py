@@ -32,7 +32,6 @@ class Library:
         self.program = program
         self.shared = Shared(program)
         self._graphs: dict[int, Graph] = {}
-        self._texts: dict[int, str] = {}
         self._own_texts: dict[int, str] = {}
         self._functions: dict[str, list[Function]] = {}
         self._heads: dict[str, list[tuple[int, int, bool]]] = {}
@@ -106,11 +105,8 @@ class Library:
         return heads[at][0] + 1, next((i for i, n, _ in heads[below:] if n <= heads[at][1]), len(lines))
 
     def text(self, f: Function) -> str:
-        """The source of a function."""
-        known = self._texts.get(id(f))
-        if known is None:
-            known = self._texts[id(f)] = self.program.text_of(f)
-        return known
+        """The source of a function: cut from its file when asked, all of them would be the files once more."""
+        return self.program.text_of(f)
 
     def text_at(self, graph: Graph, expr: Expr | None) -> str:
         """The source text of an expression, when it stands on one line."""

@@ -4,6 +4,7 @@ mean a function before anything is resolved: most calls of a common name (`train
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import accumulate, islice
 from posixpath import dirname
 
 from ..source.patterns import Later
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NEAR_FILES = 400
 """Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
+BEHIND = 1 << 30
+"""Rank of the first of them: parsed modules come first."""
 FEW_QUERIES = 10
 """Names looked for in the texts one by one before all names are indexed."""
 OPENED = Later(r"\(\w+")
@@ -40,13 +43,19 @@ class Sites:
     def __init__(self) -> None:
         self._callers: dict[tuple[int, int, Paths], list[Site]] = {}
         self._more_callers: dict[tuple[int, int, Paths], Iterator[Site]] = {}
-        self._near: dict[str, list[str]] = {}
-        self._around: dict[str, tuple[int, dict[str, int]]] = {}
-        """By project: (number of modules, {file: rank} of all that are searched for callers)."""
+        self._near: dict[str, dict[str, int]] = {}
+        """By project: {file: rank} of all its files, when they are few; ranks come behind those of modules."""
+        self._ranks: dict[str, int] = {}
+        """{path: rank} of the modules in the order in which they came; those that came since are not in it yet."""
         self._uses: dict[str, dict[str, int]] = {}
         self._called: dict[str, frozenset[str]] = {}
+        self._sorted: list[str] = []
+        self._named: set[str] = set()
+        """The files of which all names are indexed."""
+        self._near_named: set[int] = set()
         self._naming: dict[str, list[str]] = {}
         """The indexed files that call or define something of a name."""
+        self._calling: dict[tuple[str, str], list[int]] = {}
         self._starts: dict[str, tuple[str, Sequence[int]]] = {}
         self._queries = 0
         self._spans: dict[str, list[tuple[int, int, int, Function]]] = {}
@@ -141,25 +150,29 @@ class Sites:
 
     def rows_calling(self, path: str, name: str) -> list[int]:
         """Numbers of the lines of a file that call something of this name, examples in docstrings left out."""
-        text, starts = self.indexed(path)
-        out = []
-        for row in self.lines_with(path, name, called=True):
-            end = starts[row] if row < len(starts) else len(text)
-            if text[starts[row - 1] : end].lstrip()[:4] not in (">>> ", "... "):
-                out.append(row)
-        return out
+        known = self._calling.get((path, name))
+        if known is None:
+            text, starts = self.indexed(path)
+            known = self._calling[path, name] = []
+            for row in self.lines_with(path, name, called=True):
+                end = starts[row] if row < len(starts) else len(text)
+                if text[starts[row - 1] : end].lstrip()[:4] not in (">>> ", "... "):
+                    known.append(row)
+        return known
 
     def _paths_naming(self, function: Function, name: str) -> list[str]:
         """The files whose text calls something of this name; for a nested function, no other than its own."""
         if function.parent is not None and function.owner is None:
             return [function.module.path]
-        around = self._searched(dirname(function.module.path))
-        paths = list(around)
+        near = self._near_files(dirname(function.module.path))
+        modules, ranks = self.modules, self._ranks
         self._queries += 1
         if self._queries > FEW_QUERIES:
-            for path in paths if not around.keys() <= self._called.keys() else ():
-                self.called(path)
-            paths = sorted([p for p in self._naming.get(name, ()) if p in around], key=around.__getitem__)
+            self._index_names(near)
+            paths = [p for p in self._naming.get(name, ()) if p in modules or p in near]
+            paths.sort(key=lambda p: ranks[p] if p in ranks else near[p])
+        else:
+            paths = [*modules, *[p for p in near if p not in modules]]
         uses = self._uses.setdefault(name, {})
         out = []
         for path in paths:
@@ -171,19 +184,37 @@ class Sites:
             out.append(path)
         return out
 
-    def _searched(self, folder: str) -> dict[str, int]:
-        """{file: rank} of the files searched for callers of what lies in a folder: the parsed ones, and in a small
-        project all."""
+    def _near_files(self, folder: str) -> dict[str, int]:
+        """{file: rank} of the files that are searched for callers of what lies in a folder, parsed or not."""
         root = self.project_root(folder)
         prefix = (root if root is not None else folder) or ""
-        known = self._around.get(prefix)
-        if known is None or known[0] != len(self.modules):
-            if prefix not in self._near:
-                near = [p for p in self.files if p.startswith(prefix)]
-                self._near[prefix] = near if len(near) <= NEAR_FILES else []
-            paths = dict.fromkeys([*self.modules, *self._near[prefix]])
-            known = self._around[prefix] = (len(self.modules), {p: i for i, p in enumerate(paths)})
-        return known[1]
+        known = self._near.get(prefix)
+        if known is None:
+            if not self._sorted:
+                self._sorted = sorted(self.files)
+            first = bisect_left(self._sorted, prefix)
+            near = []
+            for path in islice(self._sorted, first, first + NEAR_FILES + 1):
+                if not path.startswith(prefix):
+                    break
+                near.append(path)
+            known = self._near[prefix] = {p: BEHIND + i for i, p in enumerate(near if len(near) <= NEAR_FILES else ())}
+        return known
+
+    def _index_names(self, near: dict[str, int]) -> None:
+        """Index the names in the modules that came since it was last done, and in these files."""
+        ranks, named = self._ranks, self._named
+        todo = list(islice(self.modules, len(ranks), None))
+        for path in todo:
+            ranks[path] = len(ranks)
+        if id(near) not in self._near_named:
+            self._near_named.add(id(near))
+            todo += near
+        for path in todo:
+            if path not in named:
+                named.add(path)
+                for name in called_names(self.text(path) or ""):
+                    self._naming.setdefault(name, []).append(path)
 
     # ------------------------------------------------------------------------------------------------- texts
     def text_of(self, place: Function | Class) -> str:
@@ -203,7 +234,6 @@ class Sites:
         known = self._starts.get(path)
         if known is None:
             from array import array
-            from itertools import accumulate
 
             text = self.text(path) or ""
             if "\r" in text or "\f" in text:
@@ -231,8 +261,6 @@ class Sites:
         known = self._called.get(path)
         if known is None:
             known = self._called[path] = called_names(self.text(path) or "")
-            for name in known:
-                self._naming.setdefault(name, []).append(path)
         return known
 
 

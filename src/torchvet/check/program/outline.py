@@ -32,12 +32,18 @@ _closing: dict[int, tuple[Pattern[bytes], Pattern[bytes]]] = {}
 def outline(data: bytes, word_lines: Sequence[int]) -> bytes | None:
     """`data` with the bodies blanked that hold none of `word_lines` (sorted line numbers from 1); None when there is
     nothing to gain, or no sure way."""
-    if b"\r" in data or b"\f" in data or b"\n\t" in data:
+    if b"\r" in data or b"\f" in data:
         return None
     strings = triple_quoted(data)
     if strings is None:
         return None
     starts, ends = strings
+    tab = data.find(b"\n\t")
+    while tab >= 0:  # only in strings
+        k = bisect_right(starts, tab) - 1
+        if k < 0 or tab >= ends[k]:
+            return None
+        tab = data.find(b"\n\t", ends[k])
     out: list[bytes] = []
     kept_from = 0
     beyond = 0  # the end of the function before

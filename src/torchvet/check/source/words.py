@@ -100,7 +100,8 @@ def _subject(data: bytes, torch: bool, has: Has) -> bool:
         return True
     if has(data, b"main_process"):
         return True
-    if has(data, b"register_forward") and has(data, b"_hook("):
+    # words that begin with rarer letters than "re" and "se" are ruled out in half the time
+    if has(data, b"r_forward") and has(data, b"register_forward") and has(data, b"_hook("):
         return True
     steps = has(data, b".step(")
     if steps and has(data, b".step(a"):
@@ -113,7 +114,7 @@ def _subject(data: bytes, torch: bool, has: Has) -> bool:
         return True
     if loops and loss:
         return True
-    if has(data, b"self.training:") and _keeps_statistics(data):
+    if has(data, b".training:") and _keeps_statistics(data):
         return True
     return _subject_of_import(data, torch, has)
 
@@ -141,9 +142,11 @@ def _subject_of_import(data: bytes, torch: bool, has: Has) -> bool:
             return True
     if has(head, b"cupy") and has(data, b"RawKernel("):
         return True
-    if (has(head, b"ctypes") or has(head, b"cuda")) and has(data, b"cudaMalloc"):
+    bound = has(head, b"ctypes") or has(head, b"cuda")
+    if bound and has(data, b"cudaMalloc"):
         return True
-    return _calls_runtime(head, data, has)
+    # each of `BINDINGS` holds one of the three
+    return bool(bound or has(head, b"from hip")) and _calls_runtime(head, data, has)
 
 
 def _calls_runtime(head: bytes, data: bytes, has: Has) -> bool:
