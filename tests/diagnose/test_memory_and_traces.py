@@ -260,3 +260,21 @@ def test_large_traces_need_little_memory(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30 * MB  # all of them at once take 50
+
+
+def test_a_trace_taken_on_demand_names_its_rank_behind_the_events(tmp_path):
+    """kineto/libkineto/src/output_json.cpp: addOnDemandDistMetadata."""
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 10.0 * i, "dur": 9.0, "pid": 0, "tid": 1}
+        for i in range(50)
+    ]
+    text = '{\n  "schemaVersion": 1,\n    "deviceProperties": [\n    ],\n  "displayTimeUnit": "ms",\n  "baseTimeNanoseconds": 1,\n  "traceEvents": '
+    text += (
+        json.dumps(events)
+        + ',\n  "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8, "pg_count": 0, "pg_config": [], '
+    )
+    text += '"nccl_version": "unknown"},\n  "traceName": "/tmp/libkineto_activities_77.json"\n}'
+    path = tmp_path / "libkineto_activities_77.json"
+    path.write_text(text)
+    (fact,) = facts(trace, path)
+    assert (fact.rank, fact.values["world"], fact.values["backend"]) == (3, 8, "nccl")

@@ -69,7 +69,7 @@ def absence(waits: Waits, rank: int) -> Absence:
             links.append(Link(full[0], words, STRONG))
         links += [Link(f, _ended(rank, code), STRONG) for f in exits[:1] if code is not None and not closed]
         return Absence(rank, CRASHED, f"crashed: {'disk full' if full else name}", site, links, own, code)
-    if code is not None and not closed and code in (-9, 137):
+    if code is not None and not closed and by_signal(code):
         links = [Link(f, _ended(rank, code), STRONG) for f in exits[:1]]
         return Absence(rank, KILLED, "killed by unknown", None, links, None, code)
     done = code is None and rank not in waits.places and any(f.values.get("done") for f in case.of("output", rank=rank))
@@ -107,7 +107,7 @@ def own_exception(case: Case, rank: int) -> Fact | None:
     found = None
     for fact in case.of("exception", rank=rank):
         v = fact.values
-        if v.get("victim") or v.get("ignored") or v.get("thread") or v.get("caught") or v.get("cut"):
+        if v.get("victim") or v.get("ignored") or v.get("thread") or v.get("caught") or v.get("cut") == "name":
             continue  # an exception of a DataLoader worker is raised again in the main thread: it counts
         found = fact
     return found
@@ -121,6 +121,11 @@ def told_elsewhere(case: Case, found: Absence) -> bool:
     # NCCL warns on standard output of what its exception then only calls a system error
     warned = case.of("nccl-warn", "nccl-completion", rank=found.rank) and case.of("nccl-error", rank=found.rank)
     return bool(warned) or any(f.source == own.source for f in case.of(*SPECIFIC, rank=found.rank))
+
+
+def by_signal(code: int) -> bool:
+    """Whether an exit code is that of a signal that somebody sends, not of a crash."""
+    return code == 137 or (code < 0 and code not in (-4, -6, -7, -8, -11))
 
 
 def _ended(rank: int, code: int | None) -> Text:

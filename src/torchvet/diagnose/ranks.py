@@ -498,7 +498,11 @@ def _ends(case: Case) -> None:
             case.ranks[fact.rank].code = code
         case.ranks[fact.rank].has.add("exit")
     _cleaned_up(case)
+    # the process whose end the agent saw before it closed the others
+    first = {f.rank for f in case.of("exit") if f.values.get("by") == "launcher"} - closing if closing else set()
     for rank in case.ranks.values():
+        if rank.number in first:
+            continue
         # an agent that restarts or stops also closes ranks that have failed by themselves: their own code says so
         if rank.code in (-15, 143, -2, 130) or (rank.number in closing and rank.code in (None, -9, 137, 0)):
             rank.closed = True

@@ -99,7 +99,7 @@ class Waits:
             elif (split := stack_split(self.places)) is not None:
                 self.splits = [split]
         for split in self.splits:
-            if split.by == "recorder":
+            if split.by in ("recorder", "stack"):
                 more_votes(split, self.places, case)
             by_sisters(split, self.groups)
         if not known and not self.splits and not self.stuck:

@@ -190,6 +190,10 @@ def more_votes(split: Split, found: dict[int, Place], case: Case) -> None:
         op = canonical(at.function) if at.what == COLLECTIVE else ""
         if at.what == BACKWARD and len(reducing) == 1:
             op = reducing[0]
+        if split.by == "stack" and op in sides:
+            lines = [(path, line) for path, line, _ in sides[op].row[3][:1]]
+            if lines != [at.site]:  # a lost connection is seen later than it broke: at the same line it is this call
+                continue
         if op in sides:
             sides[op].ranks = sorted([*sides[op].ranks, rank])
             voted.add(rank)

@@ -18,6 +18,25 @@ def never_started(case: Case) -> list[int]:
     return gone if gone and len(gone) <= expected - joined else []
 
 
+def odd_environments(case: Case) -> tuple[str, list[int], list[Fact]] | None:
+    """("RANK" or "WORLD_SIZE", ranks, facts): processes that were given the number of another rank, or another size of
+    the job than most."""
+    facts = [f for f in case.of("env") if f.rank is not None]
+    taken = {str(f.rank) for f in facts}
+    twice = [f for f in facts if str(f.values.get("RANK", f.rank)) in taken - {str(f.rank)}]
+    if twice and len(twice) < len(facts):
+        return "RANK", sorted({f.rank for f in twice if f.rank is not None}), twice
+    sizes: dict[str, list[Fact]] = {}
+    for fact in facts:
+        if fact.values.get("WORLD_SIZE"):
+            sizes.setdefault(str(fact.values["WORLD_SIZE"]), []).append(fact)
+    most = max(sizes.values(), key=len, default=[])
+    odd = [f for row in sizes.values() if row is not most for f in row]
+    if odd and 2 * len(most) > len(odd) + len(most):
+        return "WORLD_SIZE", sorted({f.rank for f in odd if f.rank is not None}), odd
+    return None
+
+
 def had_joined(case: Case) -> bool:
     """The job had started: steps were told, or calls were made."""
     return any(r.step is not None for r in case.ranks.values()) or bool(case.of("watchdog", "call"))

@@ -136,7 +136,7 @@ def same_everywhere(case: Case) -> Iterator[Hypothesis]:
     told = [(f.source, f.line) for f in case.of(*TOLD_BY_OTHERS)]
     for fact in case.of("exception"):
         v = fact.values
-        if any(v.get(k) for k in ("victim", "ignored", "thread", "caught")) or fact.rank is None:
+        if any(v.get(k) for k in ("victim", "ignored", "thread", "caught", "cut")) or fact.rank is None:
             continue
         if any(source == fact.source and fact.line <= line <= fact.line + 400 for source, line in told):
             continue
@@ -237,4 +237,24 @@ def rank_count(case: Case, gone: list[int]) -> Hypothesis:
         )
         out.confidence = CONFIRMED
     out.next.append(Text("WORLD_SIZE must be the number of processes that start", "WORLD_SIZE 必须等于启动的进程数"))
+    return out
+
+
+def odd_environment(case: Case, name: str, ranks: list[int], facts: list[Fact]) -> Hypothesis:
+    """A process that was started with the number of another rank, or with another size of the job."""
+    value = facts[0].values.get(name)
+    said = Text("{who} {was} started with {name}={value}, the others with another size of the job",
+                "{who} 以 {name}={value} 启动，其他 rank 的作业规模不同", who=named(ranks), name=name, value=value,
+                was="was" if len(ranks) == 1 else "were")  # fmt: skip
+    if name == "RANK":
+        said = Text("{who} {was} started with RANK={value}, which another process has",
+                    "{who} 以 RANK={value} 启动，而该编号属于另一个进程", who=named(ranks), value=value,
+                    was="was" if len(ranks) == 1 else "were")  # fmt: skip
+    out = Hypothesis("configuration", f"{name} differs", said, ranks, PROBABLE)
+    out.supports = [Link(f, Text("environment of rank {r}", "rank {r} 的环境", r=f.rank), STRONG) for f in facts[:2]]
+    for fact in case.of("rendezvous")[:1]:
+        out.supports.append(Link(fact, Text("{words}", "{words}", words=fact.text[:140]), STRONG))
+        out.confidence = CONFIRMED
+    out.next.append(Text("give every process its own RANK and all the same WORLD_SIZE",
+                         "为每个进程设置各自的 RANK，并使用相同的 WORLD_SIZE"))  # fmt: skip
     return out

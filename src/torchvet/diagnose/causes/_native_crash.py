@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
+from ..absence import said_nothing
 from ..model import STRONG, WEAK
 from ._say import named
 
@@ -49,13 +50,16 @@ def crash_lines(case: Case, rank: int) -> list[Fact]:
 def own_abort(case: Case, rank: int) -> bool:
     """SIGABRT is also the end that PyTorch gives a rank that waited too long, lost a peer or found its GPU gone.
 
-    Only words of a crash make it one: the code alone, and faulthandler's "Aborted", are the signal again.
+    Words of a crash make it one, or that nobody says anything: faulthandler's "Aborted" is the signal again.
     """
     said = case.of("crash", rank=rank)
     if any(f.quality == STRONG and f.values.get("what") != "Aborted" for f in said):
         return True
     if case.of("lost", "watchdog", "async-error", "heartbeat", "dump-signal", "size", "nccl-error", rank=rank):
         return False
+    if not said and said_nothing(case, rank, case.ranks[rank].code):
+        # PyTorch and gloo say why they abort, and so do the ranks around it
+        return not case.of("watchdog", "heartbeat", "size", "nccl-error", "dump-signal")
     return any(
         f.text.startswith("terminate called after") and not str(f.values.get("what")).startswith(THROWN_BY_TORCH)
         for f in said

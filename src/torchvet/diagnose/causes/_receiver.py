@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torchvet.findings import Text
 
 from ..model import PROBABLE, STRONG, Hypothesis, Link
@@ -89,11 +91,16 @@ def _of_the_end(case: Case, rank: int, at: Place, others: dict[int, tuple[Site, 
 
 
 def odd_by_rest(case: Case, rank: int) -> tuple[str, Fact] | None:
-    """(the call, a dump) when the recorders of all other ranks agree in their last call: the receiver made another."""
+    """(the call, a dump) when the recorders of all other ranks agree in their last call: the receiver made another.
+
+    Where some of them left no dump, the size of the message must be a part of that call, and the expected one none.
+    """
     group = next((g for g in case.waits.groups if g.label == "world"), None)
     rest = [r for r in case.ranks if r != rank]
-    if group is None or len(rest) < 2 or any(r not in group.ranks for r in rest):
+    known = [r for r in rest if group is not None and r in group.ranks]
+    if group is None or len(known) < 2:
         return None
+    complete, rest = len(known) == len(rest), known
     found = {r: group.ranks[r] for r in rest}
     ends = {p.enqueued for p in found.values()}
     last = next(iter(ends)) if len(ends) == 1 else None
@@ -101,7 +108,22 @@ def odd_by_rest(case: Case, rank: int) -> tuple[str, Fact] | None:
     agreed = next(iter(rows))
     if last is None or len(rows) != 1 or agreed is None or not agreed[1]:
         return None
+    if not complete and not any(_part_of(f, agreed[1], agreed[2]) for f in case.of("size", rank=rank)):
+        return None
     return f"{agreed[0]} of {agreed[1]} {agreed[2]}", found[rest[0]].fact
+
+
+def _part_of(fact: Fact, sizes: str, dtype: str) -> bool:
+    """Whether the message that came is a part of a call of these sizes, and the one that was expected is not."""
+    got, want = fact.values.get("got") or 0, fact.values.get("want") or 0
+    whole = BYTES.get(dtype, 0)
+    for number in re.findall(r"\d+", sizes):
+        whole *= int(number)
+    return bool(whole and got and want) and whole % got == 0 and whole % want != 0
+
+
+BYTES = {"Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Int": 4, "Long": 8, "Short": 2, "Char": 1, "Byte": 1}
+"""Bytes of one element, by the recorder's names of types."""
 
 
 def _short(site: Site) -> str:

@@ -7,13 +7,14 @@ from torchvet.findings import Text
 from ..model import CONFIRMED, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..setups import SETUPS
-from ._addresses import never_started
+from ._addresses import had_joined, never_started, odd_environments
 from ._configuration import (
     ddp_stops,
     driver_versions,
     empty_buffer,
     names_it,
     nccl_versions,
+    odd_environment,
     one_per_source,
     rank_count,
     same_everywhere,
@@ -48,7 +49,9 @@ def check(case: Case) -> Iterator[Hypothesis]:
         if what in SETUPS and any(names_it(case, f) for f in facts):
             yield _setup(case, what, facts)
     yield from ddp_stops(case)
-    if gone := never_started(case):
+    if (odd := odd_environments(case)) and not had_joined(case):
+        yield odd_environment(case, *odd)
+    elif gone := never_started(case):
         yield rank_count(case, gone)
     yield from empty_buffer(case)
     yield from same_everywhere(case)

@@ -19,7 +19,7 @@ from ..absence import (
     unseen,
 )
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, Cause, Hypothesis
-from ..ranks import failed
+from ..ranks import SIGNAL_NAMES, failed
 from ..said import and_waiters, claim_of_launcher, last_words, plural, sure, waiting, who
 
 TYPE_CHECKING = False
@@ -86,8 +86,9 @@ def _hypothesis(case: Case, how: str, sub: str, rows: list[Absence], ranks: list
             who=who(ranks), name=str(v.get("type") or "an exception"), message=message, where=where,
         )  # fmt: skip
     elif how == KILLED:
-        said = Text("{who} {was} ended by SIGKILL; who sent it is not known", "{who} 被 SIGKILL 终止，发送者未知",
-                    who=who(ranks), was=plural(ranks, "was", "were"))  # fmt: skip
+        signal = SIGNAL_NAMES.get(9 if first.code in (None, 137) else -first.code, f"signal {-(first.code or 0)}")
+        said = Text("{who} {was} ended by {signal}; who sent it is not known", "{who} 被 {signal} 终止，发送者未知",
+                    who=who(ranks), was=plural(ranks, "was", "were"), signal=signal)  # fmt: skip
     elif how == UNKNOWN:
         said = Text("{who} made no further call; why is not known", "{who} 没有再发起调用，原因未知", who=who(ranks))
     else:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
+from ..absence import by_signal
 from ..memory import growth_text, growths
 from ..model import MEDIUM, POSSIBLE, STRONG, WEAK, Cause, Hypothesis, Link
-from ..ranks import failed
+from ..ranks import SIGNAL_NAMES, failed
 from ._say import named
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ CAUSE = Cause(
 def check(case: Case) -> Iterator[Hypothesis]:
     if failed(case) is False:
         return
-    ranks = sorted(r.number for r in case.ranks.values() if r.code in (-9, 137) and not r.closed)
+    ranks = sorted(r.number for r in case.ranks.values() if r.code is not None and by_signal(r.code) and not r.closed)
     if ranks:
         yield _killed(case, ranks)
         return
@@ -98,17 +99,26 @@ def _vanished(facts: list[Fact]) -> Hypothesis:
 
 
 def _killed(case: Case, ranks: list[int]) -> Hypothesis:
-    summary = Text(
-        "{who} was ended by SIGKILL; who sent it is not known", "{who} 被 SIGKILL 终止，发送者未知", who=named(ranks)
-    )
-    out = Hypothesis("unknown", "SIGKILL by unknown", summary, ranks, POSSIBLE)
+    code = case.ranks[ranks[0]].code or 0
+    signal = SIGNAL_NAMES.get(9 if code == 137 else -code, f"signal {-code}")
+    summary = Text("{who} was ended by {signal}; who sent it is not known", "{who} 被 {signal} 终止，发送者未知",
+                   who=named(ranks), signal=signal)  # fmt: skip
+    out = Hypothesis("unknown", f"{signal} by unknown", summary, ranks, POSSIBLE)
     for rank in ranks[:4]:
         step = case.ranks[rank].step
         at = Text(", last step {step}", "，最后一步 {step}", step=step) if step is not None else Text("")
         for fact in case.of("exit", rank=rank)[:1]:
             out.supports.append(
                 Link(
-                    fact, Text("rank {r} ended with SIGKILL{at}", "rank {r} 以 SIGKILL 结束{at}", r=rank, at=at), STRONG
+                    fact,
+                    Text(
+                        "rank {r} ended with {signal}{at}",
+                        "rank {r} 以 {signal} 结束{at}",
+                        r=rank,
+                        at=at,
+                        signal=signal,
+                    ),
+                    STRONG,
                 )
             )
     for growth in growths(case, "rss"):

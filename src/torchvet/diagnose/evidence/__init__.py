@@ -35,7 +35,7 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     attempt         number                                           the launcher restarts the workers
     exception       type, message, frames, victim (true: it tells of another rank's end), chain [[type, message]]
                     (from the first raised to the last), origin (frames of the first), thread, worker, caught (the
-                    process told steps behind it), cut (its name may be incomplete)
+                    process told steps behind it), cut ("name", "message": the file ends in it)
     stack           threads [[name, frames]], main (frames of the main thread), pid, state
     output          last (last own line), step, steps, lines, stream, local, node, run, attempt, named (ranks that the
                     file itself names), pids, label, done (true: it says that it has finished)

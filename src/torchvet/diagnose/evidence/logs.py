@@ -204,7 +204,8 @@ class LogReading:
             voice.spawned = int(found.group(1))
             return
         if voice.traceback is not None:
-            if voice.traceback.feed(line):
+            outlived = voice.traceback.state == "message" and voice.steps.known(line)
+            if not outlived and voice.traceback.feed(line):
                 if active:
                     self.match(number, line, voice, active)
                 return
@@ -435,8 +436,8 @@ class LogReading:
         for key, voice in self.voices.items():
             last_word = voice.traceback if cut else None
             self.close(voice)
-            if last_word is not None and voice.raised and not is_whole(voice.raised[-1]):
-                voice.raised[-1].values["cut"] = True
+            if last_word is not None and voice.raised:
+                voice.raised[-1].values["cut"] = "message" if is_whole(voice.raised[-1]) else "name"
             self.caught(voice, key)
             step = voice.steps.last()
             values: dict[str, Any] = {

@@ -57,6 +57,13 @@ class Steps:
         self.lines = 0
         self.best = ""
 
+    def known(self, line: bytes) -> bool:
+        """Whether a line tells a step in the words of lines before."""
+        found = STEP.search(line) if self.words else None
+        if not found:
+            return False
+        return line[max(0, found.start() - 40) : found.end(1)].translate(None, b"0123456789:.,") in self.words
+
     def seen(self, line: bytes, number: int) -> tuple[str, int] | None:
         """(context, step) of a line that tells a step."""
         found = STEP.search(line)
