@@ -149,13 +149,13 @@ def one_process_with_another_world(job: Job):
 two_processes_with_one_rank.world = one_process_with_another_world.world = 3
 
 
-def dump(job: Job, rank: int, op: str, sizes: list[list[int]]):
+def dump(job: Job, rank: int, op: str, sizes: list[list[int]], world: int = 4):
     call = {"record_id": 6, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": 7, "p2p_seq_id": 0, "op_id": 7,
             "profiling_name": f"gloo:{op}", "time_created_ns": 1_790_000_000_000_000_000, "input_sizes": [[8]], "output_sizes": sizes,
             "input_dtypes": ["Float"], "output_dtypes": ["Float"], "state": "scheduled", "time_discovered_started_ns": 0,
             "time_discovered_completed_ns": 0, "retired": False, "timeout_ms": 8000, "is_p2p": False}  # fmt: skip
     status = {"0": {"last_enqueued_collective": "7", "last_started_collective": "-1", "last_completed_collective": "6"}}
-    group = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    group = {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(world)))}}
     job.write(
         f"fr_exit/rank_{rank}.json",
         json.dumps({"version": "2.10", "pg_config": group, "pg_status": status, "entries": [call]}),
@@ -179,6 +179,42 @@ def the_message_is_a_part_of_what_the_others_called(job: Job):
 @case("shape-mismatch")
 def the_message_fits_neither(job: Job):
     pieces(job, 24, 16)
+
+
+TORCH = "/opt/conda/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+
+
+def stack(job: Job, rank: int, *frames: tuple[str, int, str]):
+    lines = [f'  File "{path}", line {line} in {name}' for path, line, name in frames]
+    job.write(f"stacks/rank_{rank}.txt", "\n".join(["Thread 0x00007f6dff03ab80 (most recent call first):", *lines, ""]))
+
+
+@case("rank-absent", ranks=(3,), sub="exited")
+def a_rank_in_its_exit_handlers_has_left(job: Job):
+    job.steps(0, 9).out(3, "no samples left, leaving\n")
+    for r in range(3):
+        stack(job, r, (TORCH, 3252, "all_reduce"), ("/workspace/run/train.py", 28, "<module>"))
+        job.lost(r)
+    stack(
+        job,
+        3,
+        ("/usr/lib/python3.11/importlib/__init__.py", 126, "import_module"),
+        ("/workspace/run/run_trace.py", 41, "_recorder"),
+    )
+
+
+@case("host-stall", "rank-absent", ranks=(2,))
+def a_rank_whose_dump_waits_did_not_leave(job: Job):
+    job.steps(0, 9).out(2, "matching the pattern\n")
+    for r in (0, 1):
+        dump(job, r, "all_reduce", [[64]], world=3)
+    job.err(
+        0, '[rank0]: Traceback (most recent call last):\n[rank0]:   File "/workspace/proj/train.py", line 61, in main'
+    )
+    job.ended({0: 1, 1: -15, 2: -15}, 0)
+
+
+a_rank_whose_dump_waits_did_not_leave.world = 3
 
 
 @pytest.mark.parametrize("name", case)

@@ -14,6 +14,7 @@ from .calls import (
     SEND_FUNCTIONS,
     canonical,
 )
+from .evidence.frames import is_own
 from .sites import is_user, user_frames
 from .waits_graph import Wait
 from .waits_votes import OPERATION, Side, Split, decided
@@ -64,7 +65,7 @@ def places(case: Case) -> dict[int, Place]:
         if fact.rank is None:
             continue
         frames = fact.values.get("main") or []
-        if frames:
+        if frames and not _at_exit(frames):
             out[fact.rank] = place(fact.rank, frames, fact)
     if _older_than_the_end(case, out):
         out = {}
@@ -88,6 +89,11 @@ def places(case: Case) -> dict[int, Place]:
             if raised.what == PROGRAM and raised.site == at.site:
                 at.what = HANDLE
     return out
+
+
+def _at_exit(frames: list[list[Any]]) -> bool:
+    """Whether the main thread has left the program and runs what a recorder registered for the end."""
+    return bool(own := user_frames(frames)) and not any(is_own(frame) for frame in own)
 
 
 def _older_than_the_end(case: Case, found: dict[int, Place]) -> bool:

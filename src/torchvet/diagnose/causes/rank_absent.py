@@ -49,6 +49,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
         found = absence(waits, rank)
         if found.how == UNKNOWN and (rank not in waits.roots or waits.busy(rank)):
             continue
+        if found.how == EXITED and found.code and rank not in waits.roots and waits.busy(rank):
+            continue  # its dump shows it waiting: the error that it ended with is that of its wait
         felt = waits.waiting_for(rank) or case.of("lost", "watchdog") or said_nothing(case, rank, found.code)
         if found.how != ALIVE and (found.how != EXITED or felt):
             gone.setdefault((found.how, found.sub), []).append(found)
