@@ -66,3 +66,34 @@ def test_a_method_with_the_name_of_a_collective_is_what_its_body_is(tmp_path):
                                           ("load_model(x) or model(x)", True)])  # fmt: skip
 def test_a_name_that_is_called(text, called):
     assert calls_name(text, "model") is called
+
+
+@pytest.mark.parametrize(
+    ("use", "reaches"),
+    [
+        ("trainer.save(x)", True),
+        ("trainer.run(end, x)", False),
+        ("save, end = x", False),
+        ("x = 1  # trainer.save(x)", False),
+        ('x = "trainer.save(x)"', False),
+        ('x = f"{trainer.save(x)}"', True),
+        ('"""Calls\n    trainer.save(x)\n    """', False),
+        ("meet(x)", True),
+        ("run(meet, x)", True),
+    ],
+)
+def test_who_calls_what_reaches_one(tmp_path, use, reaches):
+    """A method is called on an object; `end` and `save` without one are variables."""
+    source = (
+        "import torch.distributed as dist\n"
+        "class Trainer:\n    def save(self, x):\n        dist.barrier()\n    def end(self):\n        dist.barrier()\n"
+        f"def meet(x):\n    dist.barrier()\ndef f(trainer, x):\n    {use}\n"
+    )
+    assert ("f" in hot(tmp_path, source)) is reaches
+
+
+def test_a_rank_in_a_docstring_decides_nothing(tmp_path):
+    source = 'def f(x):\n    """Waits\n    if rank == 0 says so."""\n    return x\ndef g(rank):\n    return rank == 0\n'
+    suspects = ranks_of(tmp_path, m=source).suspects
+    suspects.find()
+    assert [suspects.is_ranked(f) for f in suspects.pages["m.py"].functions] == [False, True]

@@ -9,6 +9,7 @@ in another function) is no difference.
 
 from __future__ import annotations
 
+from ...findings import ERROR
 from .ranks_divergence import Divergence
 from .ranks_explain import divergence
 from .ranks_machine import Machine
@@ -270,7 +271,11 @@ class Ranks:
                 d = divergence(difference, a, b)
                 if difference.unsaid is not None:
                     self.unsaid.setdefault(id(trace.function), []).append(difference.unsaid)
-                if d is not None and d.key not in found and d.op.doubted == doubted:
+                if d is None or d.op.doubted != doubted:
+                    continue
+                known = found.get(d.key)
+                # the first collective on which they part; one under conditions gives way to one that surely runs
+                if known is None or (known.sure and known.severity != ERROR and d.severity == ERROR):
                     d.function = trace.function
                     found[d.key] = d
             if comparison.gave_up and trace.function is not None:

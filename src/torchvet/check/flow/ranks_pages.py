@@ -125,14 +125,24 @@ class Page:
 
     def at(self, offset: int) -> Function:
         """The function (not a nested one) that holds an offset, or the module's own code."""
+        n = self.number(offset)
+        return self.functions[n] if n >= 0 else self.main
+
+    def number(self, offset: int) -> int:
+        """Which of the functions holds an offset; -1: none."""
         n = bisect_right(self.starts, offset) - 1
         while n >= 0:
             if offset < self.ends[n]:
-                return self.functions[n]
+                return n
             n -= 1
             if n >= 0 and self.ends[n] < self.starts[n + 1]:
                 break
-        return self.main
+        return -1
+
+    def in_prose(self, offset: int) -> bool:
+        """Whether an offset lies in a docstring of a function."""
+        n = self.number(offset)
+        return n >= 0 and in_prose(self.text, offset, self.starts[n])
 
     def places(self, word: str, start: int = 0, end: int | None = None) -> Iterator[int]:
         """Where a word stands."""
@@ -175,7 +185,7 @@ class Page:
 
 class Heat:
     """Spreads from the words of collectives along the names of functions. `hot` are ids of functions, `names` those by
-    which they are called."""
+    which they are called, `plain` those of them that are called without an object."""
 
     def __init__(self, suspects: Suspects, where: Where, counts: dict[str, int]) -> None:
         self.steps = suspects.steps
@@ -184,20 +194,27 @@ class Heat:
         self.counts = counts
         self.hot: set[int] = set()
         self.names: set[str] = set()
+        self.plain: set[str] = set()
 
     def spread(self) -> None:
         fresh = self.seeds()
         while fresh:
-            names = {
-                name
-                for name in map(callable_name, fresh)
-                if name not in self.names and self.counts.get(name, 0) <= COMMON and not name.startswith("__")
-            }
+            names: set[str] = set()
+            for f in fresh:
+                name = callable_name(f)
+                if self.counts.get(name, 0) > COMMON or name.startswith("__"):
+                    continue
+                if name not in self.names:
+                    names.add(name)
+                if (f.owner is None or f.name == "__init__") and name not in self.plain:
+                    names.add(name)
+                    self.plain.add(name)
             self.names |= names
             fresh = []
             for name in names:
+                plain = name in self.plain
                 for page, start, end, f in self.spots.get(name, ()):
-                    if id(f) not in self.hot and uses(page, name, start, end):
+                    if id(f) not in self.hot and uses(page, name, start, end, plain):
                         self.hot.add(id(f))
                         fresh.append(f)
 
@@ -207,26 +224,65 @@ class Heat:
         for words, runs in ((self.steps, taken), (self.plain_steps, communicates)):
             for word in words:
                 for page, start, end, f in self.spots.get(word, ()):
-                    if id(f) not in found and any(runs(page, i, word) for i in page.places_in(word, start, end)):
+                    if id(f) not in found and any(
+                        runs(page, i, word) and in_code(page.text, i, start) for i in page.places_in(word, start, end)
+                    ):
                         found[id(f)] = f
         self.hot.update(found)
         return list(found.values())
 
 
-def uses(page: Page, name: str, start: int, end: int) -> bool:
-    """Whether a name stands in a function where it can be called or handed on."""
+def in_prose(text: str, i: int, start: int) -> bool:
+    """Whether a place in the function that starts at `start` lies in a text of several lines."""
+    return bool(text.count('"""', start, i) % 2 or text.count("'''", start, i) % 2)
+
+
+def in_code(text: str, i: int, start: int) -> bool:
+    """Whether a place in the function that starts at `start` (-1: in none) is neither in a comment nor in a string;
+    what an f-string holds in braces is code, and so is
+    the name of an attribute."""
+    if start >= 0 and in_prose(text, i, start):
+        return False
+    begin = text.rfind("\n", 0, i) + 1
+    at = begin
+    while True:
+        # the next opening quote or comment before the place
+        ends = [n for n in (text.find(c, at, i) for c in ("#", '"', "'")) if n >= 0]
+        if not ends:
+            return True
+        at = min(ends)
+        quote = text[at]
+        if quote == "#":
+            return False
+        closed = text.find(quote, at + 1, i)
+        while closed > 0 and text[closed - 1] == "\\":
+            closed = text.find(quote, closed + 1, i)
+        if closed < 0:
+            return text.rfind("{", at, i) > text.rfind("}", at, i) or "getattr(" in text[begin:at]
+        at = closed + 1
+
+
+def uses(page: Page, name: str, start: int, end: int, plain: bool) -> bool:
+    """Whether a name stands in a function where it can be called or handed on; `plain`: also without an object."""
     text, size = page.text, len(name)
+    plain = plain and (name in page.module.names or bool(page.module.stars) or IMPORTED in text[max(start, 0) : end])
     for i in page.places_in(name, start, end):
         after = text[i + size : i + size + 1]
         if text[i - 1 : i] == ".":
             if foreign(text, i, name):
                 continue
-        elif text[i - 4 : i] == "def " or not (
-            after == "(" or (after in (",", ")") and handed_on(text, i, name, start))
+        elif (
+            not plain
+            or text[i - 4 : i] == "def "
+            or not (after == "(" or (after in (",", ")") and handed_on(text, i, name, start)))
         ):
             continue
-        return True
+        if in_code(text, i, start):
+            return True
     return False
+
+
+IMPORTED = "import "
 
 
 def handed_on(text: str, i: int, name: str, start: int) -> bool:
@@ -244,13 +300,17 @@ def taken(page: Page, i: int, word: str) -> bool:
     text = page.text
     if text[i + len(word) : i + len(word) + 1] == "(":
         return text[i - 4 : i] != "def "
+    before = page.before(i)
     if text[i - 1 : i] == ".":
-        return True
+        return not ASKED.match(before)  # `if args.push_to_hub:`
     bound = page.module.names.get(word)
     if bound is not None and bound[0] != "value":
         return True
-    before = page.before(i)
-    return "import " in before or "getattr(" in before
+    return IMPORTED in before or ("getattr(" in before and before[-1:] in ("'", '"'))
+
+
+ASKED = Later(r"\s*(?:if|elif|while|assert|and|or|not)\b")
+"""Before an attribute that is tested, not called."""
 
 
 def communicates(page: Page, i: int, word: str) -> bool:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import builtins
 
 from ... import knowledge
-from ..program.model import collect_expr, expressions_of, target_names
+from ..program.model import collect_expr, expressions_of, target_names, walk_block
 from ..source.patterns import Later
 from .ranks_batches import NUMBERS, READS
-from .ranks_pages import COMMON, LARGE
+from .ranks_pages import COMMON, COMMUNICATES, LARGE, LIBRARIES, OWN, PLAIN_METHODS
 from .ranks_tables import SOURCES
 from .traces_questions import BROAD
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 HOT, LEAVES, QUIET = 2, 1, 0
 """What a block holds: a call that can reach a collective; a way out of it; neither."""
-EXITS = frozenset(("return", "break", "continue", "raise"))
+EXITS = frozenset(("return", "break", "continue"))
+"""An exception is none of them: where one rank alone meets one, the launcher ends the job."""
 GIVEN_UP = frozenset(("continue", "break"))
 BUILTINS = frozenset(dir(builtins)) - {"exit", "quit", "next"}
 OWN_DATA = "own data"
@@ -44,6 +45,13 @@ class Parting:
         ends = {q.rpartition(".")[2] for q in knowledge.names("local_exit")}
         self.reaching = suspects.hot_names | suspects.steps | suspects.plain_steps | suspects.wraps | ends
         self.reaching |= {"exit", "quit", "spawn"} | {n for n, count in self.counts.items() if count > COMMON}
+        self.plain = self.reaching - (suspects.hot_names - suspects.plain_names)
+        """Those of the names that are called without an object."""
+        self.own_names = suspects.steps | suspects.wraps
+        self.plain_steps = suspects.plain_steps
+        made = {q.rpartition(".")[2] for q in knowledge.names("group_create")}
+        self.ends = (suspects.steps | suspects.plain_steps) - made - set(self.counts)
+        """Collectives that are nobody else's name: what they are given changes nothing, except who is in a group."""
         self.ranks = suspects.words | {OWN_DATA}
         self.guarding = {f.name for p in suspects.pages.values() for f in p.functions if suspects.is_ranked(f)}
         self.wraps = suspects.wraps
@@ -68,8 +76,8 @@ class Look:
     """One function: which names follow from which, and what stands under which test."""
 
     __slots__ = (
-        "assigned", "counts", "first", "function", "guarding", "handed", "main", "names", "near", "own", "ranks",
-        "reaching", "read", "regions", "small", "sure",
+        "assigned", "counts", "first", "function", "guarding", "handed", "main", "names", "near", "own", "parting",
+        "ranks", "reaching", "read", "regions", "small", "sure",
     )  # fmt: skip
 
     def __init__(self, parting: Parting, f: Function, near: bool) -> None:
@@ -80,6 +88,7 @@ class Look:
         self.function = f
         self.near = near
         self.main = f.name == "<module>"
+        self.parting = parting
         self.reaching = parting.reaching
         self.counts = parting.counts
         self.names = f.module.names
@@ -205,9 +214,8 @@ class Look:
             handled = self.block(block, above)
             last = block[-1][0] if block else ""
             broad = kind is None or not words.isdisjoint(BROAD)
-            if "StopIteration" in words or (
-                body == HOT and last != "raise" and (handled == HOT or (broad and last in GIVEN_UP))
-            ):
+            ended = "StopIteration" in words and any(x[0] in ("return", "break") for x in walk_block(block))
+            if ended or (body == HOT and last != "raise" and (handled == HOT or (broad and last in GIVEN_UP))):
                 self.sure = True
             held = max(held, handled)
         return held
@@ -275,7 +283,7 @@ class Look:
         kind = callee[0]
         if kind == "name":
             name = callee[2]
-            if name in self.reaching or name in self.own or name in self.ranks:
+            if name in self.parting.plain or name in self.own or name in self.ranks:
                 return True
             if self.near and self.small and name in self.counts:
                 return True
@@ -284,7 +292,8 @@ class Look:
         if kind != "attr":
             return True
         name = callee[3]
-        if name in self.reaching or (self.main and name in self.counts and name in self.guarding):
+        reaching = name in self.reaching and not self.foreign(callee[2], name)
+        if reaching or (self.main and name in self.counts and name in self.guarding):
             if self.main and not (callee[2][0] == "name" and callee[2][2] in self.names):
                 self.sure = True  # an object made here: what it inherits calls its own methods
             return True
@@ -294,6 +303,15 @@ class Look:
         if holder[0] == "name" and holder[2] == self.first:
             return True  # what a field holds is called
         return self.near and bool(MODEL.search(name))
+
+    def foreign(self, holder: Expr, name: str) -> bool:
+        """Whether what a method is called on says that it reaches no collective: `os.path.join`, `torch.load`."""
+        if name in self.parting.own_names:
+            return False
+        last = holder[-1] if holder[0] in ("name", "attr") else ""
+        if name in PLAIN_METHODS and last not in OWN:
+            return name not in self.parting.plain_steps or not COMMUNICATES.search(last.lower())
+        return last in LIBRARIES
 
     def hand_on(self, call: Expr) -> None:
         """A rank or a function that is handed to what can reach a collective makes its trace this call's own."""
@@ -322,5 +340,5 @@ class Look:
         grouped = len(call[3]) > 2 or any(k is None or k == "group" for k, _ in call[4])
         if grouped and call[2][0] in ("name", "attr") and call[2][-1] in SOURCES:
             self.sure = True  # whose rank the source is counted in is asked of every trace
-        if words:
+        if words and not (call[2][0] in ("name", "attr") and call[2][-1] in self.parting.ends):
             self.handed.append(words)

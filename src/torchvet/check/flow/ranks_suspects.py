@@ -50,7 +50,8 @@ DATA_TEST = Later(
     r"if\b(?<=[ \tl]if)[^\n#]*(?:\.(?:item|any|all|sum|max|min|mean)\([^\n]*:|\bloss\w*(?:\.\w+\(\))*\s*[<>])"
 )
 """A decision on the values of a tensor: those of a batch are this rank's own."""
-CLOCK = Later(r"\b(?:time|monotonic|perf_counter)\(\)")
+CLOCKS = ("time()", "monotonic()", "perf_counter()")
+COMPARED = Later(r"[<>]")
 CLOCK_TEST = Later(
     r"\b(?:if|while)\b[^\n#]*(?:[Tt]ime|TIME|elapsed|monotonic|perf_counter|deadline|hours|minutes|seconds)[^\n#]*[<>]"
     r"|\b(?:if|while)\b[^\n#]*[<>][^\n#]*(?:[Tt]ime|TIME|elapsed|deadline|hours|minutes|seconds)"
@@ -118,6 +119,8 @@ class Suspects:
         self.flags: set[str] = set()
         """Fields that are written under a rank test or by a signal handler."""
         self.hot_names: set[str] = set()
+        self.plain_names: set[str] = set()
+        """Those of them that are called without an object."""
         self.wrapping: set[str] = set()
         self.pages: dict[str, Page] = {}
         self.searched: set[str] = set()
@@ -194,7 +197,7 @@ class Suspects:
             self.rank(page, counts)
         heat = Heat(self, where, counts)
         heat.spread()
-        self._hot, self.hot_names = heat.hot, heat.names
+        self._hot, self.hot_names, self.plain_names = heat.hot, heat.names, heat.plain
 
     def rank(self, page: Page, counts: dict[str, int]) -> None:
         """Functions with a line on which a rank can decide something, or is handed to a function of the project."""
@@ -220,9 +223,14 @@ class Suspects:
             for m in DATA_TEST.finditer(page.text):
                 if page.before(m.start()).strip() in ("", "el"):
                     self._deciding.add(id(page.at(m.start())))
-        if "time" in page.tokens and CLOCK.search(page.text):
-            for m in CLOCK_TEST.finditer(page.text):
-                self._deciding.add(id(page.at(m.start())))
+        if "time" in page.tokens and any(c in page.text for c in CLOCKS):
+            seen = -1
+            for m in COMPARED.finditer(page.text):
+                if m.start() > seen:
+                    start, line = page.line(m.start())
+                    seen = start + len(line)
+                    if CLOCK_TEST.search(line):
+                        self._deciding.add(id(page.at(m.start())))
         self._ranked |= self._deciding
         if "spawn" in page.tokens:
             names = set(SPAWNED.findall(page.text))
@@ -234,6 +242,8 @@ class Suspects:
                 if id(f) in self._ranked:
                     continue
                 line = page.line(i)[1].partition("#")[0]
+                if page.in_prose(i):
+                    continue
                 if GUARDING.search(line) or any(n in counts for n in CALLED.findall(line)):
                     self._ranked.add(id(f))
                     self._ranked.add(id(page.main))
