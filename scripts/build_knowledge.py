@@ -157,21 +157,33 @@ def native() -> dict[str, object]:
     return {**out, "create": create, "destroy": destroy, "releases": releases}
 
 
+def indexes(rows: dict[str, tuple]) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """(last part of a name -> numbers of its rows, kind -> numbers of its rows)."""
+    lasts: dict[str, list[int]] = {}
+    kinds: dict[str, list[int]] = {}
+    for number, (name, row) in enumerate(rows.items()):
+        kinds.setdefault(row[0], []).append(number)
+        head, dot, last = name.rpartition(".")
+        if dot and ":" not in head and last != "*":
+            lasts.setdefault(last, []).append(number)
+    return {k: tuple(v) for k, v in lasts.items()}, {k: tuple(v) for k, v in kinds.items()}
+
+
 def modules() -> dict[str, str]:
     """File name -> text of every generated module."""
     rows, notes, aliases = api_rows()
     prefixes = read("aliases")["prefixes"]
-    kinds: dict[str, list[str]] = {}
-    for name, row in rows.items():
-        kinds.setdefault(row[0], []).append(name)
     graphs = {k: frozen(v) if isinstance(v, list) else v for k, v in read("graphs").items()}
     loaders = {k: frozen(v) if isinstance(v, list) else v for k, v in read("loaders").items()}
     deployment = {k: frozen(v) if isinstance(v, list) else v for k, v in read("deployment").items()}
     described = read("kinds")
     words, patterns = identifiers(rows, notes)
+    lasts, kinds = indexes(rows)
     out = {
         "_apis.py": HEAD.format(about=f"What calls do between ranks, as {TRUNK}.")
         + f"ROWS = {literal(rows)}\nALIASES = {literal(aliases)}\n",
+        "_indexes.py": HEAD.format(about="Numbers of the rows by the last part of their names, and by kind.")
+        + f"LASTS = {literal(lasts)}\nKINDS = {literal(kinds)}\n",
         "_names.py": HEAD.format(about="Other homes of the same names.") + f"PREFIXES = {literal(prefixes)}\n",
         "_identifiers.py": HEAD.format(about="What identifiers hint at.")
         + f"WORDS = {literal(words)}\nPATTERNS = {patterns!r}\n",

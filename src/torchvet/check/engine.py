@@ -181,7 +181,7 @@ class _Check:
         self.stage("read and lower")
         findings, beyond = self.judge(found, rows)
         self.finish(findings, rows)
-        if not result.internal_errors:
+        if caching and not result.internal_errors:
             runs.store(asked, files, (result.plain(), [(p, *self.state(p)) for p in beyond]))
         self.stage("finish")
         return result
@@ -331,13 +331,15 @@ class _Check:
             found.add(SUPPRESSIONS)
         return ("module", block, frozenset(found), broken)
 
+    def unreadable(self, found: Walk) -> list[Finding]:
+        """Findings for what the walk could not read."""
+        return [tool_finding("unreadable-file", "TV004", WARNING, Span(path, 1), text) for path, text in found.problems]
+
     def program_of(self, found: Walk, rows: dict[str, Row]) -> tuple[Program, set[str], list[Finding]]:
         """The program, the subject words in it, and findings for what could not be read."""
         from .program.program import Program
 
-        findings = [
-            tool_finding("unreadable-file", "TV004", WARNING, Span(path, 1), text) for path, text in found.problems
-        ]
+        findings = self.unreadable(found)
         program = Program(self.root, [entry[0] for entry in found.files if entry[4] != NOTEBOOK], self.text)
         present: set[str] = set()
         for path, row in rows.items():
@@ -357,6 +359,8 @@ class _Check:
 
     def judge(self, found: Walk, rows: dict[str, Row]) -> tuple[list[Finding], list[str]]:
         """Run the rules over the program. Also gives the files beyond the walk that the answer depends on."""
+        if not found.others and all(row == GATED_ROW for row in rows.values()):
+            return self.unreadable(found), sorted(self.beyond)
         program, present, findings = self.program_of(found, rows)
         self.admit_others(found, program, findings)
         self.result.parsed = len(program.modules) + len(program.others)
@@ -467,7 +471,7 @@ class _Check:
         commented += self.commented
         kept, self.result.suppressed = apply(findings, self.read_text, self.options, files=commented, only=self.ran)
         self.result.internal_errors = any(f.name == "internal-error" for f in kept)
-        fingerprints([f for f in kept if not f.fingerprint])
+        fingerprints([f for f in kept if not f.identified])
         for f in kept:
             notebook = self.notebooks.get(f.span.path)
             if notebook is not None:

@@ -93,8 +93,8 @@ class Finding:
     """
 
     __slots__ = (
-        "cell", "code", "confidence", "fingerprint", "fix", "help", "message", "name", "notes", "raw_line", "scope",
-        "severity", "source", "span", "trace",
+        "_fingerprint", "_identity", "cell", "code", "confidence", "fix", "help", "message", "name", "notes",
+        "raw_line", "scope", "severity", "source", "span", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -129,7 +129,22 @@ class Finding:
         self.trace = trace or []
         self.cell = cell
         self.raw_line = raw_line
-        self.fingerprint = fingerprint
+        self._fingerprint = fingerprint
+        self._identity = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Its identity (see `fingerprints`) in 20 digits; "" before it has one. Made when it is asked for: what is
+        printed for people shows none."""
+        if self._identity:
+            self._fingerprint = digest(self._identity)
+            self._identity = ""
+        return self._fingerprint
+
+    @property
+    def identified(self) -> bool:
+        """Does it have a fingerprint?"""
+        return bool(self._identity or self._fingerprint)
 
     @property
     def url(self) -> str:
@@ -170,13 +185,16 @@ def rule_url(name: str) -> str:
 def fingerprints(findings: list[Finding]) -> None:
     """Give each finding its identity: rule, file, enclosing function, the line's text without blanks, and its number
     among equals. Line numbers take no part, so code added above does not change it."""
-    try:
-        from _blake2 import blake2b  # importing hashlib loads OpenSSL: 5 ms
-    except ImportError:
-        from hashlib import blake2b
-
     seen: dict[str, int] = {}
     for f in sorted(findings, key=Finding.sort_key):
         base = "\0".join((f.name, f.span.path, f.scope, "".join(f.source.split())))
         seen[base] = n = seen.get(base, 0) + 1
-        f.fingerprint = blake2b(f"{base}\0{n}".encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+        f._identity = f"{base}\0{n}"
+
+
+def digest(identity: str) -> str:
+    try:
+        from _blake2 import blake2b  # importing hashlib loads OpenSSL: 5 ms
+    except ImportError:
+        from hashlib import blake2b
+    return str(blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest())

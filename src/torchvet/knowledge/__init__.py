@@ -95,10 +95,9 @@ class Row:
 
 _rows: dict[str, Row | None] = {}
 _canonical: dict[str, str] = {}
+_by_number: list[str] = []
 _by_kind: dict[str, frozenset[str]] = {}
-_by_last: dict[str, tuple[str, ...]] = {}
 _methods: dict[str, tuple[Row, ...]] = {}
-_graph: dict[str, frozenset[str]] = {}
 _loader: dict[str, Any] = {}
 
 
@@ -149,31 +148,30 @@ def api(dotted: str) -> Row | None:
 def methods(name: str) -> tuple[Row, ...]:
     """The rows whose last part is `name`, for a call on an object of unknown class; empty when there are none."""
     known = _methods.get(name)
-    if known is not None:
-        return known
-    if not _by_last:
-        from ._apis import ROWS
+    if known is None:
+        from ._indexes import LASTS
 
-        found: dict[str, list[str]] = {}
-        for dotted in ROWS:
-            head, dot, last = dotted.rpartition(".")
-            if dot and ":" not in head and last != "*":
-                found.setdefault(last, []).append(dotted)
-        _by_last.update((last, tuple(rows)) for last, rows in found.items())
-    rows = _methods[name] = tuple([row for dotted in _by_last.get(name, ()) if (row := api(dotted))])
-    return rows
+        known = _methods[name] = tuple([row for dotted in _numbered(LASTS.get(name, ())) if (row := api(dotted))])
+    return known
 
 
 def names(kind: str) -> frozenset[str]:
     """The canonical names of all rows of a kind ("collective"; see kinds.toml). Unknown kinds raise KeyError."""
-    if not _by_kind:
+    known = _by_kind.get(kind)
+    if known is None:
+        from ._indexes import KINDS
+
+        known = _by_kind[kind] = frozenset(_numbered(KINDS[kind]))
+    return known
+
+
+def _numbered(numbers: tuple[int, ...]) -> list[str]:
+    """The names of rows by their numbers."""
+    if not _by_number:
         from ._apis import ROWS
 
-        found: dict[str, list[str]] = {}
-        for dotted, fields in ROWS.items():
-            found.setdefault(fields[0], []).append(dotted)
-        _by_kind.update((k, frozenset(v)) for k, v in found.items())
-    return _by_kind[kind]
+        _by_number.extend(ROWS)
+    return [_by_number[n] for n in numbers]
 
 
 def environment(variable: str) -> Row | None:
@@ -193,7 +191,7 @@ def name_patterns(kind: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern), confidence) for k, pattern, confidence in PATTERNS if k == kind)
 
 
-_words: dict[str, tuple[str, str]] = {}
+_words: list[dict[str, tuple[str, str]]] = []
 
 
 def identifier(name: str) -> tuple[str, str] | None:
@@ -201,18 +199,23 @@ def identifier(name: str) -> tuple[str, str] | None:
     if not _words:
         from ._identifiers import WORDS
 
-        _words.update(WORDS)
-    return _words.get(name)
+        _words.append(WORDS)
+    return _words[0].get(name)
 
 
-def graph(table: str) -> frozenset[str]:
-    """The words of a list in graphs.toml. Unknown tables raise KeyError."""
-    words = _graph.get(table)
-    if words is None:
+class _Lists(dict[str, frozenset[str]]):
+    """The lists of graphs.toml that were asked for."""
+
+    def __missing__(self, table: str) -> frozenset[str]:
         from ._graphs import TABLES
 
-        words = _graph[table] = frozenset(TABLES[table])
-    return words
+        words = self[table] = frozenset(TABLES[table])
+        return words
+
+
+graph = _Lists().__getitem__
+"""The words of a list in graphs.toml, by its name. Unknown tables raise KeyError. Asked thousands of times even in a
+small check, so it is no function of Python."""
 
 
 def metric_state(dotted: str) -> str | None:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     Paths = frozenset[str] | None
     Site = tuple[Function, Expr]
 
+    from array import array
+
+MOST_LISTS = 200
+"""Files whose lines are indexed by lists of numbers; arrays take a twentieth of the memory, and 1 ms to load."""
 NEAR_FILES = 400
 """Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
 BEHIND = 1 << 30
@@ -43,6 +47,7 @@ class Sites:
     def __init__(self) -> None:
         self._callers: dict[tuple[int, int, Paths], list[Site]] = {}
         self._more_callers: dict[tuple[int, int, Paths], Iterator[Site]] = {}
+        self._sites: dict[tuple[str, str], tuple[list[Site], Iterator[Site]]] = {}
         self._near: dict[str, dict[str, int]] = {}
         """By project: {file: rank} of all its files, when they are few; ranks come behind those of modules."""
         self._ranks: dict[str, int] = {}
@@ -100,14 +105,35 @@ class Sites:
         if most and len(paths) > most:
             return
         for path in paths:
-            rows = self.rows_calling(path, name) if among is None or path in among else []
-            module = self.module(path) if rows else None
-            for f in self.functions_on(module, rows) if module is not None else ():
-                for g in self._around_rows(f, rows):
-                    scope = self.scope(g)
-                    for call in calls_on(self.body(g), rows, name):
-                        if may_mean(function, call, scope) and function in call_targets(call, scope):
-                            yield g, call
+            for g, call in self._calls_named(path, name) if among is None or path in among else ():
+                scope = self.scope(g)
+                if may_mean(function, call, scope) and function in call_targets(call, scope):
+                    yield g, call
+
+    def _calls_named(self, path: str, name: str) -> Iterator[Site]:
+        """The calls of something of this name in a file. Every function of the name asks for them: each is looked for
+        once, and none before somebody asks for it."""
+        key = (path, name)
+        if key not in self._sites:
+            self._sites[key] = [], self._find_calls_named(path, name)
+        found, more = self._sites[key]
+        at = 0
+        while True:
+            if at == len(found):
+                site = next(more, None)
+                if site is None:
+                    return
+                found.append(site)
+            yield found[at]
+            at += 1
+
+    def _find_calls_named(self, path: str, name: str) -> Iterator[Site]:
+        rows = self.rows_calling(path, name)
+        module = self.module(path) if rows else None
+        for f in self.functions_on(module, rows) if module is not None else ():
+            for g in self._around_rows(f, rows):
+                for call in calls_on(self.body(g), rows, name):
+                    yield g, call
 
     def _around_rows(self, function: Function, rows: list[int]) -> Iterator[Function]:
         """A function and those defined inside it to which one of the sorted lines belongs."""
@@ -233,14 +259,16 @@ class Sites:
         """The text of a file with plain line ends, and where its lines start."""
         known = self._starts.get(path)
         if known is None:
-            from array import array
-
             text = self.text(path) or ""
             if "\r" in text or "\f" in text:
                 text = searchable(text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " "))
             ends = accumulate(map(len, text.split("\n")), lambda at, length: at + length + 1, initial=0)
-            starts = array("l", ends)  # a twentieth of the memory of a list of numbers
+            starts: list[int] | array[int] = list(ends)
             starts.pop()
+            if len(self._starts) > MOST_LISTS:
+                from array import array
+
+                starts = array("l", starts)
             known = self._starts[path] = (text, starts)
         return known
 

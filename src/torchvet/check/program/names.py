@@ -31,7 +31,9 @@ NONE: tuple[Any, ...] = ()
 class Scope:
     """The names of one function (or of a module's own code): parameters, assignments, imports, definitions."""
 
-    __slots__ = ("_above", "_bindings", "_busy", "_cache", "declared", "function", "is_module", "module", "program")
+    __slots__ = (
+        "_above", "_bindings", "_busy", "_cache", "_outside", "declared", "function", "is_module", "module", "program",
+    )  # fmt: skip
 
     def __init__(self, program: Program, module: Module, function: Function) -> None:
         self.program = program
@@ -42,6 +44,8 @@ class Scope:
         self._bindings: dict[str, list[tuple[Any, ...]]] | None = None
         self._cache: dict[int, tuple[Expr, tuple[Entity, ...]]] = {}
         self._busy: set[Any] = set()
+        self._outside: dict[str, list[Entity]] = {}
+        """What the names of a module that it imports from outside the project denote."""
         self.declared: set[str] = set()
 
     @property
@@ -161,14 +165,16 @@ def entities_of(e: Expr, scope: Scope, depth: int = 0) -> tuple[Entity, ...]:
     known = scope._cache.get(key)
     if known is not None:
         return known[1]
-    if depth > DEPTH or key in scope._busy:
+    busy = scope._busy
+    if depth > DEPTH or key in busy:
         return NONE
-    scope._busy.add(key)
+    busy.add(key)
     try:
-        found = distinct(make(e, scope, depth + 1))
+        found = make(e, scope, depth + 1)
     finally:
-        scope._busy.discard(key)
-    if found or not scope._busy:  # an empty answer found inside a cycle may only be a cut one
+        busy.discard(key)
+    found = distinct(found) if len(found) > 1 else tuple(found)
+    if found or not busy:  # an empty answer found inside a cycle may only be a cut one
         scope._cache[key] = (e, found)  # holding the expression keeps its id from being used again
     return found
 
@@ -194,15 +200,18 @@ def lookup(name: str, scope: Scope, depth: int) -> Any:
             return module_member(scope.program, at.module, name, depth) or (
                 [("ext", "builtins." + name)] if name in BUILTINS and name not in at.module.names else NONE
             )
-        bound = at.bindings().get(name)
+        known = at._bindings
+        bound = (at.bindings() if known is None else known).get(name)
         if bound is not None:
-            if (id(at), name) in at._busy:
+            if name in at._busy:
                 return NONE
-            at._busy.add((id(at), name))
+            at._busy.add(name)
             try:
+                if len(bound) == 1:
+                    return of_binding(bound[0], at, depth)
                 return [x for b in bound for x in of_binding(b, at, depth)]
             finally:
-                at._busy.discard((id(at), name))
+                at._busy.discard(name)
         at = at.parent
     return NONE
 
@@ -355,8 +364,11 @@ def imported_member(program: Program, module: Module, dotted: str, name: str, le
 def module_member(program: Program, module: Module, name: str, depth: int) -> Any:
     if depth > DEPTH:
         return NONE
-    bound = module.names.get(name)
     scope = program.module_scope(module)
+    known = scope._outside.get(name)
+    if known is not None:
+        return known
+    bound = module.names.get(name)
     if bound is None:
         for dotted, level in module.stars if len(module.stars) <= STARS else ():
             path = program.find(module.path, dotted, level)
@@ -373,23 +385,26 @@ def module_member(program: Program, module: Module, name: str, depth: int) -> An
         path = program.find(module.path, name, 1)
         target = program.module(path) if path else None
         return [("module", target)] if target else NONE
-    if bound[0] == "import":
-        return imported(program, module, bound[1], depth)
-    if bound[0] == "from":
-        return imported_member(program, module, bound[1], bound[2], bound[3], depth)
+    if bound[0] == "import" or bound[0] == "from":
+        if bound[0] == "import":
+            found = imported(program, module, bound[1], depth)
+        else:
+            found = imported_member(program, module, bound[1], bound[2], bound[3], depth)
+        if len(found) == 1 and found[0][0] == "ext":
+            scope._outside[name] = found
+        return found
     if bound[0] == "def":
         return [("func", bound[1])]
     if bound[0] == "class":
         return [("class", bound[1])]
     all_bound = scope.bindings().get(name, ())
-    key = (id(scope), name)
-    if key in scope._busy:
+    if name in scope._busy:
         return NONE
-    scope._busy.add(key)
+    scope._busy.add(name)
     try:
         return [x for b in all_bound for x in of_binding(b, scope, depth)]
     finally:
-        scope._busy.discard(key)
+        scope._busy.discard(name)
 
 
 def may_give(text: str, name: str) -> bool:
