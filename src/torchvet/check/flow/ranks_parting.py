@@ -181,7 +181,7 @@ class Look:
         elif kind == "try":
             return max(held, self.attempt(s, above))
         elif kind == "match":
-            return max(held, *[self.block(c[2], above) for c in s[3]])
+            inside = max([self.block(c[2], (*above, words)) for c in s[3]])
         elif kind in EXITS:
             return max(held, LEAVES)
         else:
