@@ -43,7 +43,7 @@ SET_LOOP = Later(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?set\(")
 SLICE = Later(r"\[[^\[\]\n'\"]*:[^\[\]\n]*\]")
 TURNS = Later(r"% *[\w.]+(?:\(\))? *[!=]=")
 """`i % world == rank`"""
-OVER_FIELD = Later(r"\bin (?:list\(|tuple\(|enumerate\()?self\.\Z")
+OVER_FIELD = Later(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?self\.\Z")
 SET_FIELD = Later(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
 # plain characters first: `re` looks for them quickly
 HANDLER = Later(r"except(?<=\bexcept)\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
@@ -150,6 +150,8 @@ class Suspects:
         """How many functions carry a name."""
         self.spawned: set[str] = set()
         """Names of functions that are started with the number of their process."""
+        self.unordered = {"set"}
+        """Names of what has another order in each process: `set(...)`, fields that hold one."""
         self._deciding: set[int] = set()
         self._found = False
 
@@ -222,13 +224,14 @@ class Suspects:
             while i >= 0:
                 start, line = page.line(i)
                 if SET_LOOP.search(line):
-                    self._deciding.add(id(page.at(i)))
+                    self._ranked.add(id(page.at(i)))
                 fields.update(SET_FIELD.findall(line))
                 i = page.text.find("set(", start + len(line))
             for field in fields:
                 for i in page.places(field):
                     if OVER_FIELD.search(page.before(i)):
-                        self._deciding.add(id(page.at(i)))
+                        self._ranked.add(id(page.at(i)))
+                        self.unordered.add(field)
         if "except" in page.tokens:
             for m in HANDLER.finditer(page.text):
                 words = set(WORD.findall(m.group(2)))
@@ -408,7 +411,7 @@ class Suspects:
         return id(f) in self._ranked
 
     def decides(self, f: Function) -> bool:
-        """Whether the text of a function decides by the values of its data, or by the order of a set."""
+        """Whether the text of a function decides by the values of its data, or by the clock."""
         return id(f) in self._deciding
 
     def is_hot(self, f: Function) -> bool:

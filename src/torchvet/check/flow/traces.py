@@ -282,7 +282,7 @@ class Walker:
         self.takes = takes
         self.depth = 0
         self.inside: set[int] = set()
-        """Callees that are being inlined: one of them that calls itself is a step there."""
+        """Callees that are being inlined: a recursive call runs nothing that is not known already."""
         self._called: dict[Any, Node] = {}
         self._shared = table.called if not any(caught(key) for key in place.chosen) else self._called
 
@@ -346,8 +346,9 @@ class Walker:
             return after
         # what is called with a common continuation is the same step on every rank
         deeper = self.table.deeper(chain, trace, item)
-        recursive = id(callee) in self.inside
-        if recursive or callee.weight > HEAVY or self.depth > 40 or len(self.table) - self.table.start > MOST_NODES:
+        if id(callee) in self.inside:
+            return after
+        if callee.weight > HEAVY or self.depth > 40 or len(self.table) - self.table.start > MOST_NODES:
             if not callee.has_ops:
                 return after
             return self.table.node("call", ("call", id(callee.function)), (callee, deeper, item[2]), after)
