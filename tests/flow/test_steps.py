@@ -24,7 +24,7 @@ def steps_of(tmp_path, source, **others):
 
 def units(steps):
     found = []
-    for f in steps.functions("backward"):
+    for f in steps.functions():
         found += [(f.name, line_of(u.loop[1]) if u.loop else 0, u.repeated) for u in steps.units(f)]
     return sorted(set(found))
 
@@ -113,7 +113,7 @@ def test_backward_in_a_handler_or_of_super_is_no_step(tmp_path):
 
 
 def every_step(steps, name):
-    for f in steps.functions("backward"):
+    for f in steps.functions():
         for unit in steps.units(f):
             return [
                 line_of(s.call[1])

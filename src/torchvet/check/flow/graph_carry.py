@@ -28,8 +28,6 @@ from .graph_values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from ..program.program import Program
     from .graph_summaries import Sites
     from .graph_values import Guards
@@ -100,7 +98,7 @@ class Carrying(Events):
         for event in events:
             if node not in event.reached:
                 continue
-            if node in event.evidence:
+            if event.proves(node):
                 proof = True
             if sites and event.outer is not None and not self.in_same_turn(event.outer):
                 continue
@@ -139,7 +137,9 @@ class Carrying(Events):
             seen.add(node)
             kind = node.kind
             if len(seen) > MOST_INPUTS or kind in ("call", "free", "snap"):
-                if kind != "call" or node.data.external is None or node.data.external in self.giving():
+                if kind == "call" and node.data.external is not None and node.data.external not in self.giving():
+                    continue
+                if kind != "free" or is_bound(node):
                     return True
                 continue
             others.append(node)
@@ -149,10 +149,9 @@ class Carrying(Events):
                 continue
             stack += self.record(node) if kind == "object" else self.sources(node)
         # what backward runs over is asked last: finding that costs much more than the rest
-        proven: list[Container[Node]] = [e.evidence for e in self.events(value.graph, False)] if others else []
-        if callers and others:
-            proven.append(self.goes_back(value.graph))
-        return any(node in e for e in proven for node in others)
+        if callers and others and not self.goes_back(value.graph).isdisjoint(others):
+            return True
+        return any(e.proves(node) for e in (self.events(value.graph, False) if others else ()) for node in others)
 
     def called_values(self, graph: Graph) -> set[Node]:
         """Values of a function that it calls, or on which it calls a method of modules: they are no tensors."""
@@ -276,7 +275,7 @@ class Carrying(Events):
         """The elements of a container that were not replaced."""
         base = snap.inputs[0]
         for event in self.events(base.graph, False):
-            for key in event.partial.get(base, ()):
+            for key in event.parts(base):
                 if key not in snap.data:
                     here = within if within is not None and within.graph is base.graph else None
                     freed = not event.keeps and (here is None or (event.loop is not None and here in event.loop.nest()))
@@ -288,7 +287,7 @@ class Carrying(Events):
         return None
 
     def partly(self, base: Node) -> list[str]:
-        return [k for event in self.events(base.graph, False) for k in event.partial.get(base, ())]
+        return [k for event in self.events(base.graph, False) for k in event.parts(base)]
 
     def element_of_call(self, node: Node, sites: Sites) -> Carry | None:
         """An element of what an unknown call returns: the known outputs of a model, or a sibling by number of an
@@ -316,7 +315,7 @@ class Carrying(Events):
             return Carry(state, base, sites)
         if base not in base.graph.unpacked and key[1:-1].isdigit():
             for event in self.events(base.graph, False):
-                if any(k[1:-1].isdigit() for k in event.partial.get(base, ())):
+                if any(k[1:-1].isdigit() for k in event.parts(base)):
                     return Carry(ALIVE if event.keeps else FREED, base, sites)
         return None
 
@@ -439,10 +438,17 @@ class Carrying(Events):
 
     def trained_in(self, graph: Graph, callee: Node) -> bool:
         for event in self.events(graph, False):
-            for node in event.evidence:
-                if node.kind == "call" and node.graph is graph and self.callee(node) is callee:
+            for node in event.reached:
+                if node.kind == "call" and node.graph is graph and self.callee(node) is callee and event.proves(node):
                     return True
         return False
+
+
+def is_bound(free: Node) -> bool:
+    """May a free name hold a value: is it no builtin, import, function or class of its module?"""
+    f = free.graph.function
+    bound = f.module.names.get(free.data)
+    return f.parent is not None or (bound is not None and bound[0] == "value")
 
 
 def is_parameter(node: Node) -> bool:

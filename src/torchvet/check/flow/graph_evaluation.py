@@ -51,8 +51,10 @@ class Evaluations(Marks):
         text = self.text(f)
         if ".eval()" not in text and ".train(False)" not in text:
             return
+        if f.name == "__init__" or self.wants_gradients(f):
+            return
         graph = self.graph(f)
-        if not graph.evals or f.name == "__init__" or self.wants_gradients(f):
+        if not graph.evals:
             return
         for node in sorted(graph.calls.values(), key=lambda n: n.pos):
             if node.kind != "call" or not node.data.evals or node.mode not in (INHERIT, ON):

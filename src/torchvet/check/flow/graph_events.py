@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from .graph_values import Guards
 
 MAY, HUNT, SURE = 0, 1, 2
+HANDED = ("call", "op", "elem", "phi", "join", "acc", "param", "snap", "iter")
+"""Kinds of values over which a callee may run backward."""
 CALLER_LEVELS = 2
 """Callers of callers asked whether they run backward on what comes back."""
+NO_PARTS: set[str] = set()
 SHORT = 30
 """Lines of a function that may hand a value on to one that runs backward."""
 
 
 class Event:
-    """Backward runs on `nodes`, in `loop` of the function; `keeps`: the graph is retained."""
+    """Backward runs on `nodes`, in `loop` of the function; `keeps`: the graph is retained. What it goes over is known
+    at once (`reached`); what of that must have a graph (`proof`) is found when it is asked for: it needs to be known
+    what is a module."""
 
     __slots__ = (
-        "accs", "consumes", "evidence", "guards", "keeps", "level", "loop", "nodes", "outer", "partial", "pos",
-        "reached",
+        "_proof", "accs", "consumes", "flow", "guards", "keeps", "level", "loop", "nodes", "outer", "pos", "reached",
     )  # fmt: skip
 
     def __init__(self, pos: int, nodes: list[Node], loop: Loop | None, guards: Guards, keeps: bool) -> None:
@@ -41,13 +45,38 @@ class Event:
         self.outer: Event | None = None
         """The caller's event that this one is seen from inside a callee."""
         self.level = SURE
-        self.reached: dict[Node, int] = {}
-        self.evidence: set[Node] = set()
-        """Reached nodes that must have a graph."""
-        self.partial: dict[Node, set[str]] = {}
-        """Calls of whose result some elements are reached: which."""
+        self.reached: set[Node] = set()
         self.accs: set[Node] = set()
         """Stores whose content goes into the backward."""
+        self.flow: Events | None = None
+        self._proof: Proof | None = None
+
+    @property
+    def proof(self) -> Proof:
+        if self._proof is None:
+            assert self.flow is not None
+            self._proof = self.flow.prove(self)
+        return self._proof
+
+    def proves(self, node: Node) -> bool:
+        """Must a node have a graph, because this backward runs?"""
+        return node in self.reached and node in self.proof.evidence
+
+    def parts(self, base: Node) -> set[str]:
+        """The elements of a call's result that this backward reaches."""
+        return self.proof.partial.get(base, NO_PARTS) if base in self.reached else NO_PARTS
+
+
+class Proof:
+    """What is known of the values that a backward goes over: how surely each has a graph (`levels`), those that must
+    (`evidence`), and the calls of whose result some elements are reached: which (`partial`)."""
+
+    __slots__ = ("evidence", "levels", "partial")
+
+    def __init__(self) -> None:
+        self.levels: dict[Node, int] = {}
+        self.evidence: set[Node] = set()
+        self.partial: dict[Node, set[str]] = {}
 
 
 class Events(Modules):
@@ -57,10 +86,11 @@ class Events(Modules):
         super().__init__(program)
         self._events: dict[int, list[Event]] = {}
         self._from_callers: dict[int, list[Event]] = {}
-        self._going_back: dict[int, dict[Node, int]] = {}
+        self._going_back: dict[int, set[Node]] = {}
         self._at_sites: dict[tuple[int, int], list[Event]] = {}
         self._parameters: dict[int, dict[str, bool]] = {}
         self._trainers: tuple[set[str], bool] | None = None
+        self._may_run_back: dict[str, bool] = {}
         self.caller_levels = 0
         self.depth_of_training = 0
 
@@ -133,9 +163,13 @@ class Events(Modules):
         called_object = objects and kind in ("elem", "free", "object", "join", "phi")
         if name not in names and not called_object and kind not in ("param", "call", "join"):
             return []
+        if any(back.call is call.expr for back in node.graph.backwards) and len(call.expr[3]) + len(call.expr[4]) < 2:
+            return []  # `x.backward(gradient)`: known by its name alone
         out = []
-        interesting = ("call", "op", "elem", "phi", "join", "acc", "param", "snap", "iter")
-        if not any(n.kind in interesting for n in node.inputs):
+        if name not in names and not called_object:
+            if not any(is_computed(n) for n in node.inputs):
+                return []  # who runs backward under another name is handed a loss
+        elif not any(n.kind in HANDED for n in node.inputs):
             return []
         if all(n is NOTHING for n in (*call.arguments, *call.keywords.values())):
             return []
@@ -156,13 +190,16 @@ class Events(Modules):
                     continue
                 for f in self.functions_in(module):
                     text = self.text(f)
-                    if "backward(" in text:
+                    if runs_backward(text):
                         names.add(f.name)
-                        names.update(g.name for g in self.program.with_nested(f) if g is not f)
+                        nested = [(g, self.text(g)) for g in self.program.with_nested(f) if g is not f]
+                        names.update(g.name for g, inner in nested if runs_backward(inner))
+                        short += [(g.name, inner) for g, inner in nested if g.end_line - g.first_line < SHORT]
                     elif f.end_line - f.first_line < SHORT:
                         short.append((f.name, text))
             direct = names - {"__init__", "forward"}
             names |= {name for name, text in short if not direct.isdisjoint(called_names(text))}
+            names.discard("forward")  # nobody trains in what every module has
             self._trainers = names, "__call__" in names
         return self._trainers
 
@@ -203,16 +240,13 @@ class Events(Modules):
         f = graph.function
         if not graph.returns or f.name == "<module>" or not self.returns_matter(graph):
             return out
-        names = tuple(n + "(" for n in self.trainers()[0])
         among = None
         if f.name != "__init__":
-            texts = self.texts_calling(f)
-            among = frozenset(p for p, _, t in texts if "backward" in t or any(n in t for n in names))
+            among = frozenset(p for p, _, text in self.texts_calling(f) if self.may_run_back(text))
             if not among:
                 return out
         for call in self.calls_of(f, 2 * MOST_FILES, among)[:6]:
-            text = self.text(call.graph.function)
-            if "backward" not in text and not any(n in text for n in names):
+            if not self.may_run_back(self.text(call.graph.function)):
                 continue
             for event in self.events(call.graph):
                 inner = self.returned_event(graph, call, event)
@@ -220,12 +254,19 @@ class Events(Modules):
                     out.append(inner)
         return out[:6]
 
-    def goes_back(self, graph: Graph) -> dict[Node, int]:
+    def may_run_back(self, text: str) -> bool:
+        """Does a text say backward, or call something of a name that runs it?"""
+        known = self._may_run_back.get(text)
+        if known is None:
+            known = "backward" in text or not self.trainers()[0].isdisjoint(called_names(text))
+            self._may_run_back[text] = known
+        return known
+
+    def goes_back(self, graph: Graph) -> set[Node]:
         """What the returned values of a function are made of."""
         known = self._going_back.get(id(graph))
         if known is None:
             event = Event(graph.function.pos, list(graph.returns), None, (), True)
-            event.level = MAY
             self.close(event)
             known = self._going_back[id(graph)] = event.reached
         return known
@@ -234,11 +275,42 @@ class Events(Modules):
         return any(r is not NOTHING and r.kind not in ("func", "object", "param", "context") for r in graph.returns)
 
     def close(self, event: Event) -> None:
-        """What the backward goes over: everything the value is made of, within one step. A node is reached SURE when it
-        must have a graph; HUNT: when it is a result of a called object; otherwise it only may take part."""
+        """What the backward goes over: everything the value is made of, within one step."""
+        event.flow = self
+        around = set(nest_of(event.loop))
+        stack = list(event.nodes)
+        seen = event.reached
+        while stack:
+            node = stack.pop()
+            if node is NOTHING or node in seen:
+                continue
+            seen.add(node)
+            kind = node.kind
+            if kind in ("op", "join", "call", "acc"):
+                if kind == "acc":
+                    event.accs.add(node)
+                stack += node.inputs
+            elif kind == "phi":
+                if node.data not in around:
+                    stack += node.inputs
+            elif kind == "elem":
+                base = node.inputs[0]
+                if base.kind == "call":
+                    stack.append(base)
+                else:
+                    stack += self.inside(node)
+            elif kind == "iter":
+                stack += self.inside(node)
+            elif kind in ("tuple", "box", "snap", "lambda"):
+                stack += self.sources(node)
+
+    def prove(self, event: Event) -> Proof:
+        """`close` with how sure it is. A node is reached SURE when it must have a graph; HUNT: when it is a result of a
+        called object; otherwise it only may take part."""
+        proof = Proof()
         around = set(nest_of(event.loop))
         stack: list[tuple[Node, int]] = [(n, event.level) for n in event.nodes]
-        seen = event.reached
+        seen = proof.levels
         while stack:
             node, sure = stack.pop()
             if node is NOTHING or seen.get(node, -1) >= sure:
@@ -248,7 +320,7 @@ class Events(Modules):
             seen[node] = sure
             kind = node.kind
             if sure == SURE and kind in ("call", "elem", "param", "iter", "free", "acc", "op", "join", "phi"):
-                event.evidence.add(node)
+                proof.evidence.add(node)
             if kind == "op":
                 stack += self.operands(node, sure)
             elif kind == "phi":
@@ -261,8 +333,8 @@ class Events(Modules):
                 if base.kind == "call":
                     made = sure == SURE or (sure == HUNT and self.made_by_object(base))
                     if made:
-                        event.partial.setdefault(base, set()).add(node.data)
-                        event.evidence.add(node)
+                        proof.partial.setdefault(base, set()).add(node.data)
+                        proof.evidence.add(node)
                     if base not in seen:
                         seen[base] = MAY
                         stack += [(n, HUNT if made else MAY) for n in base.inputs]
@@ -270,15 +342,13 @@ class Events(Modules):
                     stack += [(n, min(sure, HUNT)) for n in self.inside(node)]
             elif kind == "iter":
                 stack += [(n, min(sure, HUNT)) for n in self.inside(node)]
-            elif kind == "call":
-                stack += [(n, min(sure, HUNT)) for n in node.inputs]
-            elif kind == "acc":
-                event.accs.add(node)
+            elif kind in ("call", "acc"):
                 stack += [(n, min(sure, HUNT)) for n in node.inputs]
             elif kind in ("tuple", "box", "snap", "lambda"):
                 if kind == "snap":
                     stack.append((node.inputs[0], MAY))
                 stack += [(n, min(sure, HUNT)) for n in self.sources(node)]
+        return proof
 
     def inside(self, node: Node) -> list[Node]:
         """What an element or iterated value of a local container is."""
@@ -313,7 +383,7 @@ class Events(Modules):
                 return False
             if call.callee.kind == "free" and call.callee.data[:1].isupper():
                 return False  # makes an object
-            return call.callee.kind in ("param", "free", "elem", "object", "join", "phi", "call", "iter")
+            return call.callee.kind in ("param", "free", "elem", "object", "join", "phi", "call")
         if call.receiver.kind == "param" and call.receiver.data == node.graph.self_name:
             return not any(f.name == call.method for f, _ in self.targets(node))
         return self.is_module(self.callee(node))
@@ -342,19 +412,39 @@ class Events(Modules):
     def returned_event(self, graph: Graph, call: Node, event: Event) -> Event | None:
         """A backward of a caller over what a call returns, seen from inside the callee."""
         nodes: list[Node] = []
-        if call in event.partial:
-            for k in event.partial[call]:
-                for r in graph.returns:
-                    nodes += [n for n, _ in self.elements(r, k) if n.graph is graph]
-        elif call in event.reached:
+        parts = event.parts(call)
+        for k in parts:
+            for r in graph.returns:
+                nodes += [n for n, _ in self.elements(r, k) if n.graph is graph]
+        if not parts and call in event.reached:
             nodes = list(graph.returns)
         nodes = [n for n in nodes if n is not NOTHING]
         if not nodes:
             return None
         inner = Event(graph.function.pos, nodes, None, (), event.keeps)
         inner.outer = event
-        inner.level = SURE if call in event.partial else event.reached[call]
+        inner.level = SURE if parts else event.proof.levels[call]
         return inner
+
+
+def is_computed(node: Node) -> bool:
+    """Is a value computed in the function, or a part of such a one: not as it was given?"""
+    while node.kind == "elem":
+        node = node.inputs[0]
+    return node.kind in ("call", "op", "phi", "join", "acc")
+
+
+def runs_backward(text: str) -> bool:
+    """Does a text call anything whose name ends in `backward`, other than to define it?"""
+    at = text.find("backward(")
+    while at >= 0:
+        start = at
+        while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+            start -= 1
+        if not text.endswith("def ", 0, start):
+            return True
+        at = text.find("backward(", at + 9)
+    return False
 
 
 def local_parts(node: Node, level: int = 0) -> list[Node]:

@@ -6,7 +6,7 @@ from ... import knowledge
 from ..program.model import span_of
 from ..source.patterns import Later
 from .graph_carry import MOST_INPUTS, Carry
-from .graph_evaluation import Evaluations
+from .graph_relevance import Relevance
 from .graph_shape import holds_tensors
 from .graph_values import ALIVE, FREED, ON, Graph, Loop, Node, Store, contradict, nest_of
 
@@ -66,7 +66,7 @@ class Kept:
         return self.state == ALIVE
 
 
-class Keeping(Evaluations):
+class Keeping(Relevance):
     """Adds `judge`: is a store a fault?"""
 
     def __init__(self, program: Program) -> None:
@@ -79,6 +79,8 @@ class Keeping(Evaluations):
         graph = store.graph
         loops, outlives = self.growth(store)
         if (not loops and not outlives) or not self.may_carry(store.value, True):
+            return None
+        if not self.may_matter([store.value], loops, graph):
             return None
         if not loops and not self.is_repeated(graph, store):
             return None
@@ -268,14 +270,8 @@ class Keeping(Evaluations):
                 return False
         known = self._repeated.get(id(graph))
         if known is None:
-            known = self._repeated[id(graph)] = self.find_repeated(graph)
+            known = self._repeated[id(graph)] = self.may_repeat(graph) and self.find_repeated(graph)
         return known
-
-    def runs_once(self, f: Function) -> bool:
-        """Module code, a constructor, or a test that its framework calls."""
-        if f.name in ("__init__", "<module>"):
-            return True
-        return f.name.startswith("test_") and f.module.is_test
 
     def find_repeated(self, graph: Graph) -> bool:
         f = graph.function

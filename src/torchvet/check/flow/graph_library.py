@@ -9,7 +9,7 @@ from .graph_values import Graph
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..program.model import Class, Expr, Function, Module
     from ..program.program import Program
@@ -65,6 +65,14 @@ class Library:
         if known is None:
             known = self._functions[module.path] = list(module.all_functions())
         return known
+
+    def functions_holding(self, module: Module, words: Iterable[str]) -> list[Function]:
+        """The functions and methods of a module (nested ones left out) in whose lines one of the words stands; first
+        the module's own code, when one stands there."""
+        text = self.program.text(module.path) or ""
+        rows = {row for word in words if word in text for row in self.program.lines_with(module.path, word)}
+        found = self.program.functions_on(module, sorted(rows)) if rows else []
+        return [*found[-1:], *found[:-1]] if found and found[-1].name == "<module>" else found
 
     def texts_calling(self, f: Function) -> list[tuple[str, int, str]]:
         """(file, line, text of the function around it, without its head) of the calls that by their text may run a

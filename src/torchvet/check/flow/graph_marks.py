@@ -63,9 +63,7 @@ class Marks(States):
             return True  # a parameter or an attribute: made elsewhere, used elsewhere
         if any(n.kind == "elem" and self.root(n).kind in ("param", "free") and not from_loader(n) for n in made):
             return True
-        if any(
-            n.kind in ("param", "free") and n.data != graph.self_name and n in event.evidence for n in event.reached
-        ):
+        if any(n.kind in ("param", "free") and n.data != graph.self_name and event.proves(n) for n in event.reached):
             return True
         if back.loop is not None and any(n.kind == "call" and back.loop not in nest_of(n.loop) for n in made):
             return True  # the next turn runs over the same graph

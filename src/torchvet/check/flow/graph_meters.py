@@ -52,9 +52,13 @@ class Meters(Keeping):
         """A call that hands a value with a graph to a method that keeps it."""
         if node.kind != "call" or not any(n.kind not in ("param", "free", "context", "func") for n in node.inputs):
             return
+        if node.loop is None and not self.may_repeat(node.graph):
+            return
         call = node.data
         if call.method in ("update", "forward", "__call__") and self.keeps_inputs(call.receiver):
             yield from self.kept_by(node, node, [(n, None) for n in call.arguments[:1]])
+            return
+        if any(back.call is call.expr for back in node.graph.backwards):
             return
         f = node.graph.function
         if self.runs_once(f) and (node.loop is None or f.name.startswith("test_")):
@@ -64,10 +68,10 @@ class Meters(Keeping):
         # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
         held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
         given = [n for n in (*call.arguments, *call.keywords.values(), *held) if self.may_carry(n)]
-        if not given:
+        if not given or not self.may_matter(given, nest_of(node.loop), node.graph):
             return
         found_in = [g for g, _ in self.targets(node)[:3] if g.name != "__init__" and self.may_keep(g)]
-        keeping = [found for g in found_in if (found := self.keepers(g))]
+        keeping = [found for g in found_in if (found := self.keepers(g)) and self.any_lives(found, node)]
         if not keeping or not any(self.carries(n) for n in given):
             return
         for found in keeping:
@@ -164,6 +168,10 @@ class Meters(Keeping):
                 return True
             stack += self.sources(at)
         return len(seen) >= MOST_INPUTS
+
+    def any_lives(self, stores: list[tuple[Any, Any]], node: Node) -> bool:
+        """Does one of the places in which a callee keeps values live longer than a turn of a loop, or the function?"""
+        return any(any(self.life_of(self.holder(store, (node, *path)), node)) for store, path in stores)
 
     def kept_by(self, node: Node, site: Node, stores: list[tuple[Any, Any]]) -> Iterator[Kept]:
         graph = node.graph

@@ -119,6 +119,8 @@ class Summaries(Library):
         """Project functions that a value may be."""
         if depth > DEEPEST or node is NOTHING or node.kind in ("op", "box", "tuple", "object", "acc"):
             return []
+        if node.kind == "param" and node.data == node.graph.self_name:
+            return []  # an instance, or the class
         out: list[Function] = []
         if node.kind == "func":
             return [node.data]

@@ -13,9 +13,12 @@ import builtins
 
 from ... import knowledge
 from ...findings import Edit, Fix, Text
+from ..program.callers import called_names
+from ..program.model import expressions_of, walk_expr
 from ..source.patterns import Later
 from .graph_keeping import STORES, Kept
 from .graph_meters import Meters
+from .graph_values import NOTHING, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,21 +30,27 @@ if TYPE_CHECKING:
     from .graph_evaluation import Unguarded
     from .graph_marks import Mark
     from .graph_state import Carried
+    from .graph_values import Graph
 
 CALLER_LEVELS = 2
+NEXT = r"(\w+)\b(?!\.)[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?"
 STATE = Later(
     # plain characters first: `re` looks for them quickly
-    r"self(?<=\bself)\.(?:"
-    r"(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\bself\.\1\b"  # self.x = f(self.x), over a few lines
+    r"self(?<=\bself)\.(?:" + NEXT + r"\bself\.\1\b"  # self.x = f(self.x), over a few lines
     r"|\w+ ?[-+*]=\s|\w+\.(?:\w+_)\(|\w+\[[^\n=]*\] = )"
 )
 """A method that may carry state from call to call."""
-RECURRENT = Later(r"self(?<=\bself)\.(\w+)\b[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?\([^=#]{0,160}?\bself\.\1\b")
+AVERAGE = Later(r"self(?<=\bself)\.(?:" + NEXT + r"\bself\.\1\b|\w+ ?[-+*]=\s|\w+\.\w+_\()")
+"""A method that may keep a running value of an attribute."""
+RECURRENT = Later(r"self(?<=\bself)\." + NEXT + r"\([^=#]{0,160}?\bself\.\1\b")
 """self.x = f(self.x)"""
 ITEM = Later(r"self(?<=\bself)\.\w+\[[^\n=]*\] = ")
 LOOP = Later(r"(?m)^[ \t]*(?:async )?(?:for|while)\b")
-COMPREHENSION = Later(r"(?m)\S[ \t]*\bfor\b[^\n#]*\bin\b|^[ \t]*(?:async )?for .* in .*[^:\n]$")
+FOR = Later(r"for(?<=\bfor)\b[^\n#]*\bin\b[^\n]*")
 LOOPS = ("for", "while", "comp")
+CONSTRUCTORS = ("__init__", "__post_init__")
+CACHE = Later(r"@(?:\w+\.)*\w*cache")
+"""A decorator that may cache results."""
 CALLED_NAME = Later(r"(?<![\w.])\w+(?:\.\w+)*(?=\()")
 BARE = Later(r"[\w.]+\(")
 """A line that begins with a call."""
@@ -49,6 +58,7 @@ OPEN = ("(", "[", "{", ",", "=", "+", "-", "*", "/", "\\", "and", "or", "return"
 """Ends of a line that the next one continues."""
 TRAINING = (".backward(", "training_step(", "manual_backward(", "autograd.grad(")
 EVALUATING = (".eval(",)
+STEPPING = frozenset(("step", "zero_grad", "backward", "grad"))
 
 
 class Graphs(Meters):
@@ -61,6 +71,8 @@ class Graphs(Meters):
         self._methods: list[Function] | None = None
         self._training: set[int] = set()
         """Functions that call one which runs backward."""
+        self._giving: set[int] = set()
+        """Functions that may give their callers a value with a graph."""
 
     # ------------------------------------------------------------------------------------------------ where to look
     def candidates(self) -> list[Function]:
@@ -75,13 +87,7 @@ class Graphs(Meters):
         out: dict[int, Function] = {}
         level: list[Function] = []
         for module in [m for p, m in self.program.modules.items() if p not in self.program.loaded_on_demand]:
-            text = self.program.text(module.path) or ""
-            if not any(w in text for w in words):
-                continue
-            for f in (self.program.main(module), *self.functions_in(module)):
-                whole = self.own_text(f)
-                if not any(w in whole for w in words):
-                    continue
+            for f in self.functions_holding(module, words):
                 for g in self.program.with_nested(f):
                     if id(g) in out:
                         continue
@@ -93,20 +99,22 @@ class Graphs(Meters):
             # whoever calls a trainer in the same file runs its steps
             if f.name == "<module>" or ".backward(" not in self.text(f):
                 continue
-            called = f.name + "("
-            for g in (self.program.main(f.module), *self.functions_in(f.module)):
-                if id(g) not in out and called in self.own_text(g):
+            for g in self.functions_holding(f.module, (f.name + "(",)):
+                if id(g) not in out:
                     out[id(g)] = g
                     level.append(g)
                     self._training.add(id(g))
         for above in range(CALLER_LEVELS, 0, -1):
             callers: list[Function] = []
             for f in level:
-                among = None if self.runs_once(f) or not self.may_give_graph(f) else self.files_using(f, above)
-                if not among:
+                among = self.files_using(f, above) if not self.runs_once(f) and self.may_return_graph(f) else None
+                if not among or not self.may_give_graph(f) or not (self.trains(f) or self.gives_evaluated(f)):
                     continue
-                called = self.program.callers(f, 24, 8, among)
-                new = [g for g, call in called if id(g) not in out and self.uses(g, call, above)]
+                using = [g for g, call in self.program.callers(f, 24, 8, among) if self.uses(g, call, above)]
+                if not using:
+                    continue
+                self._giving.add(id(f))
+                new = [g for g in using if id(g) not in out]
                 if new and (not self.trains(f) or self.gives_graph(f, out)):
                     callers += [g for g in dict.fromkeys(new) if id(g) not in out]
                     out.update((id(g), g) for g in new)
@@ -146,25 +154,51 @@ class Graphs(Meters):
             return True
         return any(n.kind == "call" and any(id(g) in known for g, _ in self.targets(n)) for n in returned)
 
-    def may_give_graph(self, f: Function) -> bool:
-        """May a function return something with a graph: by its text, its own returns and, where it only evaluates, what
-        they are made of?"""
+    def may_return_graph(self, f: Function) -> bool:
+        """May a function return something with a graph, by its text?"""
         text = self.text(f)
         if "return " not in text:
             return False
-        if not self.trains(f) and (".eval(" not in text or any(w in text for w in self.switching_words())):
-            return False
+        return self.trains(f) or (".eval(" in text and not any(w in text for w in self.switching_words()))
+
+    def may_give_graph(self, f: Function) -> bool:
+        """May a function return something with a graph: by its own returns and, where it only evaluates, what they are
+        made of?"""
         graph = self.graph(f)
         if not self.returns_matter(graph) or self.trains(f):
             return self.returns_matter(graph)
+        return any(self.may_be_evaluated(n, graph) for n in graph.returns)
+
+    def gives_evaluated(self, f: Function) -> bool:
+        """Does a function that only evaluates return something with a graph, not only the module?"""
+        graph = self.graph(f)
         modules = {n for _, node, _ in graph.evals for n in self.structure(node)}
         parts = [n for r in graph.returns for n in (r.inputs if r.kind == "tuple" else (r,))]
         found = [n for n in parts if self.may_carry(n) and modules.isdisjoint(self.structure(n))]
         return any(self.carries(n) for n in found)
 
+    def may_be_evaluated(self, value: Node, graph: Graph) -> bool:
+        """Is a value made by calls of modules in evaluation mode, or with them, by what is seen here?"""
+        modules = {n for _, node, evaluates in graph.evals if evaluates for n in self.structure(node)} - graph.unpacked
+        stack, seen = [value], set[Node]()
+        while stack:
+            node = stack.pop()
+            if node in seen or node is NOTHING:
+                continue
+            seen.add(node)
+            if node.kind == "call" and node.data.evals:
+                used = (self.callee(node), *node.inputs)
+                if any(not modules.isdisjoint(self.structure(n)) for n in used if n is not NOTHING):
+                    return True
+            stack += self.sources(node)
+        return False
+
     def trains(self, f: Function) -> bool:
         """Does a function run backward, or call one in its module that does?"""
         return id(f) in self._training or any(w in self.text(f) for w in TRAINING)
+
+    def is_giving(self, f: Function) -> bool:
+        return id(f) in self._giving or self.trains(f)
 
     def switching_words(self) -> set[str]:
         """The last names of what switches gradients off."""
@@ -181,10 +215,31 @@ class Graphs(Meters):
 
     def may_grow(self, f: Function) -> bool:
         """Can anything grow in a function: may it be called again and again, does it loop (and store, in a test)?"""
-        text = self.own_text(f)
-        if not self.runs_once(f) or ("for" in text and COMPREHENSION.search(text)):
+        if self.may_be_repeated(f):
             return True
-        return LOOP.search(text) is not None and (not f.name.startswith("test_") or STORES.search(text) is not None)
+        text = self.own_text(f)
+        comprehends = may_comprehend(text)
+        stores = not f.name.startswith("test_") or STORES.search(text) is not None
+        if not comprehends and (LOOP.search(text) is None or not stores):
+            return False
+        return ".eval(" in text or self.trains_in_loop(f)
+
+    def trains_in_loop(self, f: Function) -> bool:
+        """Does a loop or comprehension of a function train, or run a function that does, by the names called in it?"""
+        text = self.own_text(f)
+        called = called_names(text)
+        names = called & (self.trainer_names() | STEPPING | knowledge.graph("backward_methods"))
+        names |= {name for name in called if name.endswith("caler")}
+        rows = {row for name in names for row in self.program.lines_with(f.module.path, name, called=True)}
+        rows = {row for row in rows if f.first_line <= row <= f.end_line}
+        for s in self.program.statements(f) if rows else ():
+            first = s[1] >> 44
+            last = first + (s[1] >> 12 & 0xFFFFF)
+            if s[0] in ("def", "class") or not any(first <= row <= last for row in rows):
+                continue
+            if s[0] in LOOPS or any(x[0] == "comp" for e in expressions_of(s) for x in walk_expr(e)):
+                return True
+        return False
 
     def evaluations(self) -> list[Unguarded]:
         found: dict[int, Unguarded] = {}
@@ -194,7 +249,8 @@ class Graphs(Meters):
 
     def carried(self) -> list[Carried]:
         """States that go from step to step with their graph."""
-        found = list(self.each([f for f in self.candidates() if LOOP.search(self.own_text(f))], self.carried_in))
+        looping = [f for f in self.candidates() if LOOP.search(self.own_text(f)) and self.trains_in_loop(f)]
+        found = list(self.each(looping, self.carried_in))
         return found + list(self.each([f for f in self.methods() if self.may_recur(f)], self.carried_by_objects))
 
     def statistics(self) -> list[Carried]:
@@ -217,7 +273,7 @@ class Graphs(Meters):
                 if path in self.program.loaded_on_demand or not STATE.search(self.program.text(path) or ""):
                     continue
                 for f in self.functions_in(module):
-                    if f.owner is not None and f.params and f.name != "__init__" and self.writes_self(f):
+                    if f.owner is not None and f.params and f.name not in CONSTRUCTORS and self.writes_self(f):
                         self._methods.append(f)
         return self._methods
 
@@ -260,7 +316,7 @@ class Graphs(Meters):
         text = self.text(f)
         if any(f".{m}(" in text for m in knowledge.graph("parameter_iterators")):
             return True
-        return f.owner is not None and self.is_module_class(f.owner)
+        return AVERAGE.search(text) is not None and f.owner is not None and self.is_module_class(f.owner)
 
     def retained(self) -> list[Mark]:
         texts = ("retain_graph", "create_graph")
@@ -271,7 +327,12 @@ class Graphs(Meters):
         return list(self.each(self.functions_saying("_hook(", ".backward("), self.hooks_in))
 
     def cached(self) -> list[Mark]:
-        found = [f for f in self.functions_saying("cache", "@") if any("cache" in n for n in f.decorator_names())]
+        found = []
+        for path, module in list(self.program.modules.items()):
+            if path not in self.program.loaded_on_demand and CACHE.search(self.program.text(path) or ""):
+                for f in self.functions_in(module):
+                    nested = self.program.with_nested(f) if CACHE.search(self.text(f)) else ()
+                    found += [g for g in nested if any("cache" in n for n in g.decorator_names())]
         return list(self.each(found, self.cached_in))
 
     def emptied(self) -> list[Mark]:
@@ -282,11 +343,8 @@ class Graphs(Meters):
         same module."""
         out = []
         for path, module in list(self.program.modules.items()):
-            text = self.program.text(path) or ""
-            if path in self.program.loaded_on_demand or word not in text or beside not in text:
-                continue
-            for f in (self.program.main(module), *self.functions_in(module)):
-                if word in self.text(f):
+            if path not in self.program.loaded_on_demand and beside in (self.program.text(path) or ""):
+                for f in self.functions_holding(module, (word,)):
                     out += [g for g in self.program.with_nested(f) if word in self.text(g)]
         return out
 
@@ -326,3 +384,12 @@ class Graphs(Meters):
             [Edit(f.line, 1, f.line, 1, f"{indent}@torch.no_grad()\n")],
             safe=False,
         )
+
+
+def may_comprehend(text: str) -> bool:
+    """Can a comprehension stand in a text: a `for ... in` behind something, or on a line of its own without a colon?"""
+    for found in FOR.finditer(text):
+        before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
+        if before.strip() or not found[0].endswith(":"):
+            return True
+    return False

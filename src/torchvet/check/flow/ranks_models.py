@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from .ranks_machine import Machine
     from .ranks_values import Value
 
-PREPARED = ranks_batches.PREPARED
+PREPARED = "prepared"
+"""A model wrapped by a framework that chooses the wrapper when it runs."""
 NORMS = Later(r"BatchNorm|InstanceNorm")
 PLAIN_BUFFER = Later(r"(?m)^ {0,8}self\.register_buffer\(|^ {0,8}self\.\w+ = (?:\w+\.)*Buffer\(")
 BUFFERED = Later(r"register_buffer|nn\.Buffer|spectral_norm|SpectralNorm")
@@ -209,8 +210,7 @@ def forward(f: Frame, model: Value, args: list[Value], keywords: dict[str, Value
         step(f, "forward", e, row, sure, ddp and model[3] == "maybe")
         if cls == PREPARED:
             f.items[-1][1].family = ""  # it may as well be FSDP
-    own = next((a for a in (*args, *keywords.values()) if a[0] == "batch" and a[1][2] == "shard"), None)
-    return ("graph", cls) if own is None else ("graph", cls, own[1])
+    return ("graph", cls)
 
 
 def class_like_ddp() -> str:
@@ -247,15 +247,10 @@ def is_graph(v: Value) -> bool:
     return bool(v[0] == "graph")
 
 
-def graph_of(v: Value) -> Value:
-    """("graph", class), with the origin of the data where each rank is known to have its own."""
+def graph_class(v: Value) -> str:
     while v[0] == "bound":
         v = v[1]
-    return v
-
-
-def graph_class(v: Value) -> str:
-    return str(graph_of(v)[1])
+    return str(v[1])
 
 
 REDUCING = ("reduce", "gather", "broadcast", "sync", "grad_norm", "all_rank", "any_rank")
@@ -276,18 +271,11 @@ def follows(f: Frame, callee: Value, args: list[Value], e: Expr) -> Value:
     name = e[2][-1] if e[2][0] in ("name", "attr") else ""
     if reduces(name):
         return REDUCED
-    removes = name in knowledge.graph("remover_methods") or name in knowledge.graph("remover_builtins")
+    if name in knowledge.graph("remover_methods") or name in knowledge.graph("remover_builtins"):
+        return UNKNOWN
     for a in args:
         if is_graph(a):
-            graph = graph_of(a)
-            if not removes:
-                return graph
-            if name == "float":
-                return ranks_batches.of_output(f, e, graph)
-            return ("batch", graph[2], False) if len(graph) > 2 else UNKNOWN
-        if ranks_batches.own(a):
-            external = str(callee[1]) if callee[0] == "ext" else ""
-            return ranks_batches.passed(name, external, a, len(args) == 1 and not e[4])
+            return ("graph", graph_class(a))
     return UNKNOWN
 
 
@@ -301,12 +289,9 @@ def unknown_receiver(f: Frame, base: Value, name: str, args: list[Value], keywor
         )
         step(f, "backward", e, row, True)
         return NONE
-    graph = graph_of(base)
     if name in knowledge.graph("remover_methods"):
-        if name in ("item", "detach"):
-            return ranks_batches.of_output(f, e, graph)
-        return ("batch", graph[2], False) if len(graph) > 2 else UNKNOWN
-    return graph
+        return ranks_batches.of_output(f, e) if name in ("item", "detach") else UNKNOWN
+    return ("graph", graph_class(base))
 
 
 def tested(v: Value, name: Value) -> Value:

@@ -105,14 +105,26 @@ class Steps:
         return self._parts["generators"]  # type: ignore[return-value]
 
     # ------------------------------------------------------------------------------------------------ where to look
-    def functions(self, *words: str) -> Iterator[Function]:
-        """Functions, nested ones too, whose lines hold one of the subject words; module code included."""
+    def functions(self) -> Iterator[Function]:
+        """Functions, nested ones too, that by their text run a backward and a step; module code included."""
         seen: set[int] = set()
-        for f in self.program.functions_with(words):
+        for f in self.program.functions_with(("backward",)):
+            if not self.may_train(f):
+                continue
             for g in self.program.with_nested(f):
-                if id(g) not in seen and (g.name != "<module>" or g.words & frozenset(words)):
+                if id(g) not in seen:
                     seen.add(id(g))
                     yield g
+
+    def text(self, f: Function) -> str:
+        """The lines of a function; of module code, those of the whole module."""
+        return self.program.text_of(f) if f.name != "<module>" else self.program.text(f.module.path) or ""
+
+    def may_train(self, f: Function) -> bool:
+        """Whether what `find_units` asks for can stand in the lines of a function."""
+        text = self.text(f)
+        steps = (*knowledge.graph("step_methods"), *knowledge.graph("zero_grad_methods"))
+        return "backward(" in text and any(f".{name}(" in text for name in steps)
 
     def sites(self, f: Function) -> tuple[Site, ...]:
         """Every call of a function with the way to it, in order."""

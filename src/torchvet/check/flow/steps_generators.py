@@ -43,7 +43,10 @@ class Generators:
         self.program = steps.program
 
     def found(self) -> Iterator[Undetached]:
-        for f in self.steps.functions("backward"):
+        for f in self.steps.functions():
+            text = self.steps.text(f)
+            if text.count("backward(") < 2 or text.count(".step(") < 2:
+                continue
             sites = [s for s in self.steps.sites(f) if self.steps.is_backward(s.call)]
             if len(sites) < 2:  # a program of this kind has a backward for each of the two
                 continue

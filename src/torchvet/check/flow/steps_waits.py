@@ -46,7 +46,12 @@ class Waits:
 
     def found(self) -> Iterator[Wait]:
         """At most one per step: the first place of the strongest kind."""
-        for f in self.steps.functions("backward"):
+        methods = [f".{name}()" for name in knowledge.graph("host_methods")]
+        functions = [name.rpartition(".")[2] + "(" for name in knowledge.graph("host_functions")]
+        for f in self.steps.functions():
+            text = self.steps.text(f)
+            if not any(word in text for word in (*methods, *functions)):
+                continue
             if not any(waited_for(site.call) for site in self.steps.sites(f)):
                 continue
             for unit in self.steps.units(f):
