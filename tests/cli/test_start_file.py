@@ -134,6 +134,15 @@ def test_nothing_is_written_where_python_may_not_write(warm):
     assert warm.files
 
 
+def test_what_cannot_be_kept_fails_nothing(warm):
+    broken = "import torchvet.check.source.patterns as p; p.made.append(('(', 0)); p.made.append(('a', -1))"
+    before = warm.files[0].read_bytes()
+    said = warm.check()[0]
+    script = warm.check(f"{broken}; import torchvet.cli.compiled as m; m.keep()")
+    assert script == (said, "")
+    assert warm.files[0].read_bytes() == before
+
+
 ONE, TWO, THREE = (compile(f"value = {n}", "<test>", "exec") for n in range(3))
 
 

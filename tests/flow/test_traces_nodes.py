@@ -150,7 +150,7 @@ def test_a_shared_callee_is_walked_once():
     assert time.process_time() - started < 1
 
 
-def test_a_function_that_calls_itself_is_a_step_inside_itself():
+def test_a_function_that_calls_itself_is_not_inlined_in_itself():
     """`[gather(x) for x in xs]` and `{k: gather(v)}` in `gather`: inlined, each level would double the nodes."""
     gather = Trace(None, MODULE)
     again = [("loop", n, UNKNOWN, (("call", gather, line(n), "gather"),), (), line(n)) for n in (2, 3)]

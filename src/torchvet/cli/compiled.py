@@ -254,5 +254,5 @@ def keep() -> None:
     if os.access(os.path.dirname(start.path), os.W_OK):
         try:
             start.write(_installed[0].fresh, patterns.programs(patterns.made))
-        except (OSError, ValueError):
-            return  # a full disk, another process
+        except Exception:  # a full disk, another process, an interpreter that keeps its programs otherwise
+            return  # what only helps the next process must not fail this one

@@ -127,13 +127,20 @@ def canonical(dotted: str) -> str:
 
 
 def api(dotted: str) -> Row | None:
-    """The row of a qualified name, under any of its aliases; a row `package.*` stands for all below `package`."""
+    """The row of a qualified name, under any of its aliases; a row `package.*` stands for all below `package`, an alias
+    `package.*.method` for the method of every class of the package."""
     if dotted in _rows:
         return _rows[dotted]
-    from ._apis import ROWS
+    from ._apis import ALIASES, ROWS
 
     name = canonical(dotted)
     fields = ROWS.get(name)
+    if fields is None:
+        package, method = name.partition(".")[0], name.rpartition(".")[2]
+        whole = ALIASES.get(f"{package}.*.{method}")
+        if whole is not None:
+            name = whole
+            fields = ROWS[whole]
     if fields is None:
         name = name.rpartition(".")[0] + ".*"
         fields = ROWS.get(name)

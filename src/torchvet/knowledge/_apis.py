@@ -793,6 +793,7 @@ ALIASES = {
  'deepspeed.DeepSpeedEngine.allreduce_gradients': 'deepspeed.runtime.engine.DeepSpeedEngine.allreduce_gradients',
  'deepspeed.DeepSpeedEngine.get_global_grad_norm': 'deepspeed.runtime.engine.DeepSpeedEngine.get_global_grad_norm',
  'torchmetrics.MetricCollection.compute': 'torchmetrics.Metric.compute',
+ 'torchmetrics.*.compute': 'torchmetrics.Metric.compute',
  'timm.utils.distributed.reduce_tensor': 'timm.utils.reduce_tensor',
  'timm.utils.distributed.distribute_bn': 'timm.utils.distribute_bn',
  'ignite.distributed.utils.all_reduce': 'ignite.distributed.all_reduce',

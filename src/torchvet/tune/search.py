@@ -34,7 +34,7 @@ UNEVEN = 2.0
 DEEPEST = 8
 START_SHARE = 0.05
 """Share of an epoch that starting the workers may take before they had better stay."""
-ROUNDS = 6
+ROUNDS = 9
 """Measurements of a setting at most, after the first."""
 FIELD = 5
 """Settings of a round at most: the fastest so far."""
@@ -182,7 +182,8 @@ class Search:
         if n & (n - 1) == 0:  # a doubling
             out += [replace(s, workers=w) for w in (3 * n // 4, 3 * n // 2) if 0 < w <= self.most and w != n]
         if s.prefetch < DEEPEST and (chosen.waiting >= 0.01 or chosen.spread >= UNEVEN):
-            out.append(replace(s, prefetch=2 * s.prefetch))
+            # one doubling may gain too little to be told from noise, and hide what two would gain
+            out += [replace(s, prefetch=p) for p in (2 * s.prefetch, 4 * s.prefetch) if p <= DEEPEST]
         out += [replace(s, context=name) for name in self.contexts if name]
         if self.gpu:
             out.append(replace(s, pin=True))

@@ -193,6 +193,8 @@ def measured(loader: Any, setting: dict[str, Any], seconds: float, step: float) 
             continue
         b = time.perf_counter()
         seen += 1
+        if seen == skip + 1:
+            end = a + seconds  # what came before was made while the workers started
         if seen > skip:
             # workers give in bursts, one batch each: only a whole turn has a rate
             turn.append(b - a)

@@ -214,10 +214,16 @@ class Image:
                                 for at, end in mounting(part if not part.text.startswith("[") else as_words(part))
                             ]
         self.job.env = list(env.values())
+        nodes = NODES.search(self.starts)
+        self.job.nodes = int(nodes[1]) if nodes else None
 
     def purpose(self) -> str:
         """What the image is for, by what it runs and is built on."""
         return named(self.starts) or named(self.base)
+
+
+NODES = re.compile(r"--(?:nnodes|num[-_]nodes|num[-_]machines)[=\s,\"']+(\d+)")
+"""The option of a launcher in the command of an image."""
 
 
 def as_words(body: Traced) -> Traced:

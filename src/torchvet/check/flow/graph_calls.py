@@ -186,6 +186,8 @@ class Calls(Expressions):
     def builtin_call(self, e: Expr, call: Call, name: str) -> Node | None:
         table = knowledge.graph
         if name in ("list", "dict", "set"):
+            if len(e[3]) == 1 and e[3][0][0] == "comp" and not e[4]:
+                return call.arguments[0]  # `list(f(x) for x in y)`
             entries = {f"[**{i}]": a for i, a in enumerate(call.arguments)}
             entries.update({f"['{k}']": v for k, v in call.keywords.items()})
             return self.node("box", e[1], (), Box(name, entries))

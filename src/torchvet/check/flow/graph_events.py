@@ -383,7 +383,7 @@ class Events(Modules):
                 return False
             if call.callee.kind == "free" and call.callee.data[:1].isupper():
                 return False  # makes an object
-            return call.callee.kind in ("param", "free", "elem", "object", "join", "phi", "call")
+            return call.callee.kind in ("param", "free", "elem", "object", "join", "phi", "call", "iter")
         if call.receiver.kind == "param" and call.receiver.data == node.graph.self_name:
             return not any(f.name == call.method for f, _ in self.targets(node))
         return self.is_module(self.callee(node))

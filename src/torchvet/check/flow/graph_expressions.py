@@ -390,6 +390,7 @@ class Expressions:
         """Note that a value is kept at a place, and give the place its new content."""
         store = Store(self.graph, how, pos, place, path, value, expr, self.loop, self.guards)
         self.graph.stores.append(store)
+        store.acc.mode = self.env.mode
         if how in ("append", "comp", "item"):
             at = place
             while True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_fate import Fates
-from .graph_values import NOTHING, OFF, ON, Graph, Loop, Node, Store, is_fresh, nest_of
+from .graph_values import MAYBE, NOTHING, OFF, ON, Graph, Loop, Node, Store, is_fresh, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,6 +165,8 @@ class States(Fates):
         yield from self.averaged_weights(f, graph, owner)
         if not self.is_module_class(owner):
             return
+        if any(store.how == "item" for store in graph.stores):
+            yield from self.written_with_graph(f, graph, owner)
         inputs = {n for name, n in graph.params.items() if n is not me}
         seen: set[int] = set()
         for store in graph.stores:
@@ -195,6 +197,50 @@ class States(Fates):
                 if before in found and any(n in inputs for n in found) and self.is_held(owner, key, f):
                     seen.add(root.pos >> 44)
                     yield Carried(f, root.pos, f"{graph.self_name}{key}", None)
+
+    def written_with_graph(self, f: Function, graph: Graph, owner: Class) -> Iterator[Carried]:
+        """Rows of a buffer that are set to what a module makes of the step's data: `self.bank[idx] = feat`."""
+        for store in graph.stores:
+            if store.how != "item" or len(store.path) != 2 or store.path[0] != graph.self_name:
+                continue
+            key = store.path[1]
+            if store.key is None or store.key[0] == "const" or self.mode_at(store.acc) == OFF:
+                continue
+            if not self.is_buffer(owner, key) and not any(n.kind == "tensor" for n in self.heap(owner, key)):
+                continue
+            if self.is_activation(store.value, 1) and self.is_held(owner, key, f):
+                yield Carried(f, store.pos, "".join(store.path), None)
+
+    def is_activation(self, value: Node, levels: int) -> bool:
+        """Is a value computed from what a module gave with gradients on, here or in a caller that passes it?"""
+        stack = [value]
+        seen: set[Node] = set()
+        while stack and len(seen) < STEPS:
+            node = stack.pop()
+            if node in seen or (node.kind in ("op", "call") and self.mode_at(node) in (OFF, MAYBE)):
+                continue
+            seen.add(node)
+            if node.kind == "call":
+                if self.made_by_object(node):
+                    return self.callee(node).kind != "iter" and not self.may_be_frozen(node)
+                if node.data.external is not None:
+                    stack += node.inputs
+            elif node.kind in ("op", "elem", "iter", "join", "phi", "tuple", "acc"):
+                stack += node.inputs
+            elif node.kind == "param" and levels and node.data != node.graph.self_name:
+                g = node.graph.function
+                for call in self.calls_of(g):
+                    given = NOTHING if self.mode_at(call) in (OFF, MAYBE) else self.argument(call, g, node.data)
+                    if given is not NOTHING and self.is_activation(given, levels - 1):
+                        return True
+        return False
+
+    def may_be_frozen(self, call: Node) -> bool:
+        """Is what is called a part of the class whose parameters it tells to need no gradients?"""
+        callee, owner = self.callee(call), call.graph.function.owner
+        if owner is None or callee.kind != "elem":
+            return False
+        return any("requires_grad" in self.text(m) for m in self.holders(owner, callee.data))
 
     def averaged_weights(self, f: Function, graph: Graph, owner: Class) -> Iterator[Carried]:
         """Moving averages of weights that are made of the parameters themselves, not of their data."""

@@ -3,14 +3,17 @@ shape is not: samplers and `drop_last` give every rank batches of one size.
 
 A batch is ("batch", origin, number): what a loop over a loader gives, or `next()` of its iterator, and what is made of
 it by indexing, methods and arithmetic; `number` once it has been reduced to one number (`.sum()`), so that comparing
-it decides something.
+it decides something. The last part of the origin is "batch", or "shard" where the loader is known to give each rank
+other data: then what a model makes of it in evaluation is this rank's own as well. `collate_fn` may give None for a
+batch: then the test for it decides, too.
 """
 
 from __future__ import annotations
 
+from ... import knowledge
 from ..program.model import dotted
 from ..source.patterns import Later, of_names
-from .ranks_values import UNKNOWN
+from .ranks_values import FALSE, NONE, UNKNOWN, is_local
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +23,12 @@ if TYPE_CHECKING:
     from .ranks_frames import Frame
     from .ranks_values import Value
 
+PREPARED = "prepared"
+"""The class of a model (or loader) wrapped by a framework that chooses the wrapper when it runs."""
+MISSING = "missing"
+"""In place of `number`: there may be no batch at all."""
+NUMBER_OF = Later(r"(?i)loss|crit|acc|score|err|^average$|^mean$")
+MODELS = Later(r"(?i)model|net|forward|softmax|sigmoid|pred|decode")
 LOADER = Later(r"(?i)loader$|^loader")
 COUNTS = frozenset(("range", "len"))
 """Calls that make numbers of a loader; all others (`enumerate`, `tqdm`, a generator) hand on its batches."""
@@ -32,19 +41,111 @@ SAME = frozenset(("type", "get"))
 """Methods with arguments that give tensors all the same, though their names are those of shapes."""
 
 
+def loader(args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
+    """("loader", dataset, sampler, batch sampler, collate function, shuffle); None where it is not given."""
+    absent = UNKNOWN if any(k is None for k, _ in e[4]) else NONE
+    rows = (("dataset", 0), ("sampler", 3), ("batch_sampler", 4), ("collate_fn", 6), ("shuffle", 2))
+    return ("loader", *[keywords.get(k, args[i] if i < len(args) else absent) for k, i in rows])
+
+
 def element(f: Frame, iterated: Expr, value: Value, pos: int) -> Value | None:
     """What a loop over `iterated` gives when that is a loader; None when it is not."""
-    origin = (f.module.path, pos, "batch")
-    batch: Value = ("batch", origin, False)
     if not gives_batches(f, iterated, value):
         return None
+    of = loader_of(f, iterated, value)
+    if of[0] == "loader" and of[2:4] == (NONE, NONE) and of[5] in (NONE, FALSE):
+        return None  # every rank reads the same batches in the same order
+    origin = (f.module.path, pos, "shard" if is_shared(of) else "batch")
+    batch: Value = ("batch", origin, MISSING if may_be_missing(f, of) else False)
     if iterated[0] == "call" and iterated[2][0] == "name" and iterated[2][2] == "enumerate":
         return ("tuple", (("sym", ("v", f.module.path, pos, "number")), batch))
     return batch
 
 
+def loader_of(f: Frame, e: Expr, value: Value) -> Value:
+    """The loader in `enumerate(tqdm(loader))`."""
+    while value[0] != "loader" and e[0] == "call" and e[3]:
+        e = e[3][0]
+        value = f.eval(e) if e[0] in ("name", "attr") else UNKNOWN
+    return value
+
+
+def is_shared(v: Value) -> bool:
+    """Whether a loader is known to give each rank other data."""
+    kind = v[0]
+    if kind == "loader":
+        return any(is_shared(x) for x in v[2:4])
+    if kind == "extinst":
+        return str(v[1]) in knowledge.names("sampler")
+    if kind == "op" and v[1] == "sel":
+        return is_shared(v[3]) or is_shared(v[4])
+    return bool(kind == "wrapped" and v[1] == PREPARED)
+
+
+def may_be_missing(f: Frame, of: Value) -> bool:
+    """Whether the loader's collate function gives None for some batches and data for others."""
+    collate = of[4] if of[0] == "loader" else UNKNOWN
+    function = collate[1] if collate[0] == "func" else None
+    if collate[0] == "inst":
+        function = f.machine.program.method(collate[1], "__call__")
+    if collate[0] == "closure":
+        function = f.machine.nested_function(collate)
+    if function is None:
+        return False
+    given: list[Any] = [s[2] for s in f.machine.program.statements(function) if s[0] == "return"]
+    given += [x for e in given if e and e[0] == "ifexp" for x in e[3:5]]
+    nothing = [e for e in given if not e or (e[0] == "const" and e[2] is None)]
+    return 0 < len(nothing) < len(given)
+
+
+def present(v: Value) -> Value:
+    """A part of a batch: it is there when the batch is."""
+    return (*v[:2], False) if v[0] == "batch" and v[2] is MISSING else v
+
+
+def asked(f: Frame, v: Value, e: Expr) -> Value:
+    """`if batch:`"""
+    return decision(f, v, e) if v[0] == "batch" and v[2] is MISSING else v
+
+
+def own(v: Value) -> bool:
+    """What is known to be this rank's own: read from its share of the data, or from its loss in training."""
+    return v[0] == "batch" and v[1][2] in ("shard", "loss")
+
+
+def of_this_rank(v: Value) -> bool:
+    """This rank's own data, or a decision on it."""
+    return own(v) or is_local(v)
+
+
+def put_into(f: Frame, v: Value, e: Expr) -> None:
+    """`losses.append(loss.item())`: the list holds numbers of this rank alone."""
+    held = collected(v)
+    name = dotted(e[2][2]) if held is not None else None
+    if name is not None and held is not None:
+        f.put(name, held)
+
+
+def collected(v: Value) -> Value | None:
+    """Several of this rank's own values together; None when they are not known to be its own."""
+    if v[0] == "local" and v[3] is not None and v[3][2] in ("shard", "loss"):
+        return ("batch", v[3], False)
+    return (*v[:2], False) if own(v) else None
+
+
+def passed(name: str, external: str, v: Value, alone: bool) -> Value:
+    """What a function that is not followed makes of this rank's own data; `alone`: of nothing else."""
+    if NUMBER_OF.search(name) or (name in NUMBERS and alone):
+        return ("batch", v[1], True)
+    if name in ("float", "int"):
+        return ("batch", v[1], True)
+    if external.startswith(("torch.", "numpy.")) or MODELS.search(name):
+        return ("batch", v[1], False)
+    return UNKNOWN
+
+
 def gives_batches(f: Frame, e: Expr, value: Value | None = None) -> bool:
-    if value is not None and value[0] == "loader":
+    if value is not None and (value[0] == "loader" or (value[0] == "wrapped" and value[1] == PREPARED)):
         return True
     if e[0] == "call":
         last = e[2][-1] if e[2][0] in ("name", "attr") else ""
@@ -65,7 +166,7 @@ def following(f: Frame, e: Expr) -> Value | None:
 
 def attribute(base: Value, name: str) -> Value | None:
     """`batch.name`; None when it is no part of the data."""
-    return None if name in SHAPES and name not in SAME else base
+    return None if name in SHAPES and name not in SAME else present(base)
 
 
 def called(f: Frame, base: Value, e: Expr) -> Value | None:
@@ -77,7 +178,7 @@ def called(f: Frame, base: Value, e: Expr) -> Value | None:
     if name in NUMBERS and whole:
         return ("batch", base[1], True)
     if name in SAME:
-        return base if e[3] else None
+        return present(base) if e[3] else None
     return None if name in SHAPES else ("batch", base[1], False)
 
 
@@ -89,16 +190,18 @@ def compared(f: Frame, a: Value, b: Value, e: Expr) -> Value | None:
     return one if e[0] != "cmp" or e[2][0] not in ("is", "is not", "in", "not in") else None
 
 
-def of_output(f: Frame, e: Expr) -> Value:
+def of_output(f: Frame, e: Expr, graph: Value) -> Value:
     """A number read from what a wrapped model gave for this rank's batch, in training: in evaluation every rank may
-    well have been given the same data."""
+    well have been given the same data, unless the loader is known to share it."""
+    if len(graph) > 2:
+        return ("batch", graph[2], True)
     if "backward(" in f.machine.suspects.text_of(f.function):
         return ("batch", (f.module.path, e[1], "loss"), True)
     return UNKNOWN
 
 
 def decision(f: Frame, base: Value, e: Expr) -> Value:
-    return ("local", ("batch", f.module.path, e[1]), "batch", base[1])
+    return ("local", ("batch", f.module.path, e[1]), "shard" if base[1][2] == "shard" else "batch", base[1])
 
 
 def number(f: Frame, v: Value, e: Any) -> Value | None:

@@ -281,6 +281,8 @@ def followed(
     if trace.matters or trace.busy:
         f.items.append(("call", trace, e[1], label))
     f.called_elsewhere()
+    if receiver is not None and any(map(ranks_batches.of_this_rank, bound.values())):
+        ranks_flags.told(f, trace, function, bound, e)
     for name in trace.outs:
         argument = machine.argument(function, receiver, name, e)
         whole = dotted(argument) if argument is not None else None
@@ -341,8 +343,7 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
         if last in ("tqdm", "trange"):
             return ("bar", args[0] if args else UNKNOWN, keywords.get("disable", UNKNOWN))
         if q == "torch.utils.data.DataLoader":
-            held = [keywords.get("dataset", args[0] if args else UNKNOWN), keywords.get("sampler", UNKNOWN)]
-            return ("loader", *held, keywords.get("batch_sampler", UNKNOWN))
+            return ranks_batches.loader(args, keywords, e)
         if q == "torch.utils.data.Subset" and len(args) > 1 and args[1][0] == "local" and args[1][2] == "share":
             return args[1]
         if last[:1].isupper():
@@ -355,7 +356,8 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
     if args == [] and ranks_expressions.rank_attribute(f, q.rpartition(".")[2], e) is not None:
         return ranks_expressions.rank_attribute(f, q.rpartition(".")[2], e) or UNKNOWN
     name = q.rpartition(".")[2]
-    if base[1].startswith(("torch.nn.", "torchvision.models.")) and name in knowledge.graph("returns_self"):
+    own = base[1].startswith(("torch.nn.", "torchvision.models.", "torchmetrics."))
+    if own and name in knowledge.graph("returns_self"):
         return base
     if row is None:
         return unknown_method(f, base, name, args, keywords, e)
@@ -387,6 +389,10 @@ def unknown_method(f: Frame, base: Value, name: str, args: list[Value], keywords
         return REDUCED
     if name in ranks_tables.NUMBER_TESTS and not args and base[0] in ("sym", "bound", "const", "extinst", "graph"):
         return ranks_tables.number_test(f, base, e)
+    if base[0] == "dict" and name in ("items", "values") and not args:
+        return ("list", tuple([v if name == "values" else ("tuple", (UNKNOWN, v)) for _, v in base[1]]))
+    if base[0] == "op" and name in ("items", "keys", "values") and varies(base):
+        return base  # `if y.any(): losses["mask"] = ...`: which keys there are
     if is_local(base) and name in ("any", "all", "item", "sum", "bool"):
         return base
     if name == "get" and args and args[0][0] == "const":
@@ -396,6 +402,8 @@ def unknown_method(f: Frame, base: Value, name: str, args: list[Value], keywords
                     return v  # type: ignore[no-any-return]
         if isinstance(args[0][1], str) and knowledge.environment(args[0][1]) and "environ" in (dotted(e[2]) or ""):
             return ranks_tables.environment(f, args[0][1], e)
+    if name in ("append", "extend") and len(args) == 1:
+        ranks_batches.put_into(f, args[0], e)
     row = f.machine.method_row(f, name, e)
     if row is not None:
         if row.kind in ranks_tables.COLLECTIVE_KINDS:

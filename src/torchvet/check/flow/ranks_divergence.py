@@ -19,6 +19,9 @@ SOURCES = {
     "share": Text("each rank has its own share", "每个 rank 有自己的分片"),
     "set": Text("the order of a set differs between processes", "集合的顺序在各进程间不同"),
     "batch": Text("a batch of this rank", "本 rank 的一个批次"),
+    "keys": Text("only some ranks have this key", "只有部分 rank 有这个键"),
+    "reduced": Text("reduce() leaves the result on one rank", "reduce() 只在一个 rank 上留下结果"),
+    "shard": Text("this rank's share of the data", "本 rank 的那一份数据"),
     "number": Text("a test of this rank's own numbers", "对本 rank 自己数值的判断"),
     "clock": Text("the clock of this rank", "本 rank 的时钟"),
     "signal": Text("set when this rank gets the signal", "本 rank 收到信号时设置"),
@@ -92,7 +95,7 @@ class Divergence:
             return "collective-order" if self.why == "set" else "uneven-loop"
         if self.subject == "group" and self.kind in ("guarded", "order"):
             return "group-made-by-some"
-        if self.why in ("clock", "signal", "flag"):
+        if self.why in ("clock", "signal", "flag") or (self.why == "shard" and self.kind == "leaves"):
             return "local-stop-decision"
         if self.why:
             return "local-skip"

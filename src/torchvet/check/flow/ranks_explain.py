@@ -201,6 +201,8 @@ def uneven(d: Difference) -> Divergence | None:
     out = Divergence("trips", step, (trace.module, item[5], item[2]))
     out.module, out.pos = trace.module, item[5] & ~0xFFFFFFFF | 0xFFF
     out.why, out.origin = (leaf[2] if leaf[0] == "local" else "share"), leaf[3]
+    if item[2][:2] == ("op", "sel"):
+        out.why = "keys"
     out.runner, out.leaver = DECIDERS
     out.rows = [(DECIDERS[0], listed([step.name])), (DECIDERS[1], listed([]))]
     out.sure, out.severity, out.confidence = False, WARNING, LIKELY

@@ -110,7 +110,8 @@ def attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
     if kind == "wrapped":
         if name == "module":
             return base[2]  # type: ignore[no-any-return]
-        return ("bound", base, name)
+        hinted = hint(f, name, e) if knowledge.identifier(name) is not None else None
+        return hinted or ("bound", base, name)
     if kind == "bar" and name == "n" and varies(base[2]):
         # a progress bar that is disabled counts nothing
         return op("sel", base[2], const(0), f.sym(e[1], "n"))
@@ -241,8 +242,10 @@ def of_sub(f: Frame, e: Expr) -> Value:
     if base == REDUCED or (base[0] == "list" and base[1] and all(x == REDUCED for x in base[1])):
         return REDUCED
     if ranks_models.is_graph(base):
-        return ("graph", ranks_models.graph_class(base))
+        return ranks_models.graph_of(base)
     if base[0] == "batch":
+        return ranks_batches.present(base)
+    if base[0] == "local" and base[2] == "reduced":
         return base
     if e[3][0] == "slice":
         bounds = [evaluate(f, x) for x in e[3][2:5] if x]
@@ -262,9 +265,12 @@ def of_bin(f: Frame, e: Expr) -> Value:
 
 def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
     if ranks_models.is_graph(a) or ranks_models.is_graph(b):
+        graph = ranks_models.graph_of(a if ranks_models.is_graph(a) else b)
         if name not in ("==", "!=", "is", "is not", "<", "<=", ">", ">=", "in", "not in"):
-            return ("graph", ranks_models.graph_class(a if ranks_models.is_graph(a) else b))
-        read = ranks_batches.of_output(f, e) if name in ("<", "<=", ">", ">=") else UNKNOWN
+            return graph
+        if len(graph) > 2 and name in ("==", "!="):
+            return ("batch", graph[2], False)
+        read = ranks_batches.of_output(f, e, graph) if name in ("<", "<=", ">", ">=") else UNKNOWN
         return ranks_batches.decision(f, read, e) if read != UNKNOWN else UNKNOWN
     if REDUCED in (a, b) and not varies(a) and not varies(b):
         return REDUCED
@@ -314,6 +320,7 @@ def folded(v: Value) -> Value:
 def of_unary(f: Frame, e: Expr) -> Value:
     v = evaluate(f, e[3])
     if e[2] == "not":
+        v = ranks_batches.asked(f, v, e[3])
         return op("not", v) if v != UNKNOWN else UNKNOWN
     return v if v == REDUCED or v[0] in ("graph", "batch") else UNKNOWN
 
@@ -407,15 +414,16 @@ def of_comp(f: Frame, e: Expr) -> Value:
             iterated = value
             items.extend(f.items)
             f.items = []
-        f.assign(target, f.machine.element(f, value, ("for", e[1], target, source)), e[1])
+        batch = ranks_batches.element(f, source, value, e[1])
+        f.assign(target, batch or f.machine.element(f, value, ("for", e[1], target, source)), e[1])
         for t in tests:
             evaluate(f, t)
-    evaluate(f, e[3])
+    made = evaluate(f, e[3])
     body = tuple(f.items)
     f.items, f.env = items, env
     if body:
         f.items.append(("loop", e[1], ranks_loops.trip(f, iterated, e[1]), body, (), e[1]))
-    return UNKNOWN
+    return ranks_batches.collected(made) or UNKNOWN
 
 
 def of_walrus(f: Frame, e: Expr) -> Value:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..program.model import blocks_of, dotted
 from ..source.patterns import Later, of_names
+from .ranks_batches import of_this_rank
 from .ranks_values import REDUCED, depends_on_rank, op, varies
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .ranks_frames import Frame
     from .ranks_names import Names
     from .ranks_values import Value
+    from .traces import Trace
 
 AGREES = Later(r"reduce|broadcast|gather|sync|any_rank|all_rank|agree|check_trigger")
 
@@ -137,3 +139,15 @@ def set_by_some(f: Frame, function: Function, e: Expr) -> None:
             if t[0] == "attr" and t[2][0] == "name" and t[2][2] == me:
                 key = ("some", f.module.path, e[1], t[3])
                 f.put(f"{whole}.{t[3]}", op("sel", ranked, ("sym", (*key, "set")), ("sym", (*key, "unset"))))
+
+
+def told(f: Frame, trace: Trace, function: Function, bound: dict[str, Value], e: Expr) -> None:
+    """A method that is given data of this rank alone leaves it, and decisions on it, in its object: `stopper(loss)`,
+    then `if stopper.stop`."""
+    held = e[2][2] if e[2][0] == "attr" and e[2][3] == function.name else e[2]
+    whole = dotted(held) if function.is_method and function.params else None
+    if whole is None:
+        return
+    for field, v in f.machine.left_in(trace, function.params[0][0]).items():
+        if of_this_rank(v) and "." not in field:
+            f.put(f"{whole}.{field}", f.machine.substituted(v, function, bound))

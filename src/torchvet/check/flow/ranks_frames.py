@@ -162,17 +162,20 @@ class Frame:
 
     # --------------------------------------------------------------------------------------------- statements
     def do_if(self, s: Stmt) -> bool:
-        test = self.eval(s[2])
+        return self.part(ranks_batches.asked(self, self.eval(s[2]), s[2]), s[3], s[4], s[1], s[2][1])
+
+    def part(self, test: Value, yes: Block, no: Block, pos: int, test_pos: int) -> bool:
+        """Two ways after a test."""
         known = truth(test)
         if known is not None:
-            return self.block(s[3] if known else s[4])
-        guard = test if test != UNKNOWN else self.sym(s[1], "if")
-        then, then_alive, then_env = self.nested(s[3], guard)
-        other, other_alive, other_env = self.nested(s[4], op("not", guard))
+            return self.block(yes if known else no)
+        guard = test if test != UNKNOWN else self.sym(pos, "if")
+        then, then_alive, then_env = self.nested(yes, guard)
+        other, other_alive, other_env = self.nested(no, op("not", guard))
         if then or other:
-            self.items.append(("if", guard, then, other, s[1], s[2][1]))
+            self.items.append(("if", guard, then, other, pos, test_pos))
         if then_alive and other_alive:
-            self.env = self.merge(guard, then_env, other_env, s[1])
+            self.env = self.merge(guard, then_env, other_env, pos)
             return True
         if then_alive or other_alive:
             self.env = then_env if then_alive else other_env
@@ -230,6 +233,11 @@ class Frame:
                         if varies(v) and v != start.get(name):
                             v = self.plainly(v, pos, name)
                             carried[name] = op("sel", self.sym(pos, "first"), start.get(name, UNKNOWN), v)
+                for e in ends if self.dots else ():
+                    for name, v in e.items():
+                        # `stopper(loss)` in the turn before, `while not stopper.stop`
+                        if "." in name and name not in changed and varies(v) and v != start.get(name):
+                            carried[name] = op("sel", self.sym(pos, "first"), start.get(name, UNKNOWN), v)
                 if not carried:
                     break
                 entry.update(carried)
@@ -239,6 +247,10 @@ class Frame:
         for e in ends:
             out = self.merge(self.sym(pos, "turns"), e, out, pos)
         self.env = dict(out)
+        for e in ends:
+            for name, v in e.items():
+                if v[0] == "batch" or (v[0] == "graph" and name in changed):
+                    self.env[name] = v  # what the last turn left
         return items
 
     def loop_test(self, value: Value, head: Items, test: Expr, pos: int) -> Items:
@@ -319,19 +331,26 @@ class Frame:
         return bool(ends) and final_alive
 
     def do_match(self, s: Stmt) -> bool:
-        self.eval(s[2])
-        chain: Items = ()
-        alive = True
-        env = self.env
-        for number, (names, _, block) in reversed(list(enumerate(s[3]))):
-            for n in names:
-                self.env[n] = self.sym(s[1], n)
-            items, _, case_env = self.nested(block, self.sym(s[1], ("case", number)))
-            chain = (("if", self.sym(s[1], ("case", number)), items, chain, s[1], s[1]),)
-            env = self.merge(self.sym(s[1], "match"), case_env, env, s[1])
-        self.env = env
-        self.items.extend(chain)
-        return alive
+        return self.do_case(("case", s[2][1], self.eval(s[2]), s[3], s[4]))
+
+    def do_case(self, s: Stmt) -> bool:
+        """The first of several cases, the others behind it: `case 0:` is `if subject == 0:`."""
+        _, pos, subject, cases, patterns = s
+        names, guard, block = cases[0]
+        values = patterns[0]
+        for n in names:
+            self.env[n] = subject if values == () and subject != UNKNOWN else self.sym(pos, n)
+        test = TRUE
+        if values:
+            test = op("or", *[ranks_expressions.combined(self, "==", subject, self.eval(v), v) for v in values])
+            pos = values[0][1]
+        elif values is None:
+            test = self.sym(pos, ("case", len(cases)))
+        if guard:
+            asked = self.eval(guard)
+            test = op("and", test, asked if asked != UNKNOWN else self.sym(guard[1], "if"))
+        rest = (("case", s[1], subject, cases[1:], patterns[1:]),) if cases[1:] else ()
+        return self.part(test, block, rest, pos, pos)
 
     def do_return(self, s: Stmt) -> bool:
         value = self.eval(s[2]) if s[2] else NONE
@@ -377,6 +396,8 @@ class Frame:
     def do_aug(self, s: Stmt) -> bool:
         left, right = self.eval(s[3]), self.eval(s[4])
         value = op(s[2], left, right) if varies(left) or varies(right) else UNKNOWN
+        if right[0] in ("graph", "batch") and value == UNKNOWN:
+            value = right if left != REDUCED else REDUCED  # a sum of what this rank's batches gave
         if left[0] == "sym" and left == right:
             value = left
         self.assign(s[3], self.sym(s[1]) if value == UNKNOWN else value, s[1])
@@ -497,8 +518,8 @@ def assigned(s: Stmt) -> Any:
 
 STATEMENTS: dict[str, Any] = {
     "if": Frame.do_if, "for": Frame.do_for, "while": Frame.do_while, "with": Frame.do_with, "try": Frame.do_try,
-    "match": Frame.do_match, "return": Frame.do_return, "raise": Frame.do_raise, "break": Frame.do_break,
-    "continue": Frame.do_break, "expr": Frame.do_expr, "assert": Frame.do_assert, "assign": Frame.do_assign,
-    "ann": Frame.do_ann, "aug": Frame.do_aug, "def": Frame.do_def, "class": Frame.do_class, "global": Frame.do_global,
-    "nonlocal": Frame.do_global, "import": Frame.do_import, "from": Frame.do_import,
+    "match": Frame.do_match, "case": Frame.do_case, "return": Frame.do_return, "raise": Frame.do_raise,
+    "break": Frame.do_break, "continue": Frame.do_break, "expr": Frame.do_expr, "assert": Frame.do_assert,
+    "assign": Frame.do_assign, "ann": Frame.do_ann, "aug": Frame.do_aug, "def": Frame.do_def, "class": Frame.do_class,
+    "global": Frame.do_global, "nonlocal": Frame.do_global, "import": Frame.do_import, "from": Frame.do_import,
 }  # fmt: skip

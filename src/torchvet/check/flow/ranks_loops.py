@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..program.model import expressions_of, walk_block, walk_expr
 from ..source.patterns import Later
-from .ranks_values import UNKNOWN, depends_on_rank, leaves, varies
+from .ranks_values import UNKNOWN, const, depends_on_rank, leaves, op, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def trip(f: Frame, iterated: Value, pos: int) -> Value:
         return UNKNOWN
     kind = iterated[0]
     if varies(iterated):
+        if iterated[:2] == ("op", "sel") and iterated[3][0] == iterated[4][0] == "dict":
+            return op("sel", iterated[2], const(len(iterated[3][1])), const(len(iterated[4][1])))
         sliced = any(x[0] == "local" and x[2] == "share" for x in leaves(iterated))
         return UNKNOWN if sliced and PADDED.search(f.machine.suspects.text_of(f.function)) else iterated
     if kind == "set":
@@ -39,7 +41,7 @@ def trip(f: Frame, iterated: Value, pos: int) -> Value:
     if kind == "bar":
         return trip(f, iterated[1], pos)
     if kind == "loader":
-        for part in iterated[1:]:
+        for part in iterated[1:4]:
             share = trip(f, part, pos)
             if share != UNKNOWN:
                 return share

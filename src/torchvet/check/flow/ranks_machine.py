@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import Function, Module, walk_block
-from . import ranks_contexts, ranks_expressions
+from . import ranks_batches, ranks_contexts, ranks_expressions
 from .ranks_frames import Frame, assigned
 from .ranks_names import DEEPEST, Names
 from .ranks_values import NONE, REDUCED, UNKNOWN, carries, const, depends_on_rank, leader_test, op, varies
@@ -142,7 +142,7 @@ class Machine(Names):
             return None
         if (
             not self.suspects.matters(function)
-            and not any(carries(v) for v in bound.values())
+            and not any(carries(v) or ranks_batches.of_this_rank(v) for v in bound.values())
             and not carries(receiver)
         ):
             return None
@@ -185,6 +185,11 @@ class Machine(Names):
             self._closures.append((made, f))
             found = self._closure_of[key] = ("closure", len(self._closures) - 1)
         return found
+
+    def nested_function(self, value: Value) -> Function | None:
+        """The function of a closure; None for a lambda."""
+        made, _ = self._closures[value[1]]
+        return made if isinstance(made, Function) else None
 
     def run_closure(self, f: Frame, value: Value, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
         made, home = self._closures[value[1]]
@@ -376,6 +381,12 @@ class Machine(Names):
         if v[0] in ("list", "tuple"):
             return (v[0], tuple([self.substituted(x, function, bound) for x in v[1]]))
         return v
+
+    def left_in(self, trace: Trace, name: str) -> dict[str, Value]:
+        """What a finished call left in the fields of the object that it knows by a name."""
+        f = self._finished.get(id(trace))
+        env = f.env if f is not None else {}
+        return {k[len(name) + 1 :]: v for k, v in env.items() if k.startswith(name + ".")}
 
     def fields_after(self, trace: Trace) -> tuple[tuple[str, Value], ...]:
         """The fields that a constructor left known, as far as nobody else assigns them."""

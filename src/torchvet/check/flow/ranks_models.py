@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from .ranks_machine import Machine
     from .ranks_values import Value
 
-PREPARED = "prepared"
-"""A model wrapped by a framework that chooses the wrapper when it runs."""
+PREPARED = ranks_batches.PREPARED
 NORMS = Later(r"BatchNorm|InstanceNorm")
 PLAIN_BUFFER = Later(r"(?m)^ {0,8}self\.register_buffer\(|^ {0,8}self\.\w+ = (?:\w+\.)*Buffer\(")
 BUFFERED = Later(r"register_buffer|nn\.Buffer|spectral_norm|SpectralNorm")
@@ -210,7 +209,8 @@ def forward(f: Frame, model: Value, args: list[Value], keywords: dict[str, Value
         step(f, "forward", e, row, sure, ddp and model[3] == "maybe")
         if cls == PREPARED:
             f.items[-1][1].family = ""  # it may as well be FSDP
-    return ("graph", cls)
+    own = next((a for a in (*args, *keywords.values()) if a[0] == "batch" and a[1][2] == "shard"), None)
+    return ("graph", cls) if own is None else ("graph", cls, own[1])
 
 
 def class_like_ddp() -> str:
@@ -247,10 +247,15 @@ def is_graph(v: Value) -> bool:
     return bool(v[0] == "graph")
 
 
-def graph_class(v: Value) -> str:
+def graph_of(v: Value) -> Value:
+    """("graph", class), with the origin of the data where each rank is known to have its own."""
     while v[0] == "bound":
         v = v[1]
-    return str(v[1])
+    return v
+
+
+def graph_class(v: Value) -> str:
+    return str(graph_of(v)[1])
 
 
 REDUCING = ("reduce", "gather", "broadcast", "sync", "grad_norm", "all_rank", "any_rank")
@@ -271,11 +276,18 @@ def follows(f: Frame, callee: Value, args: list[Value], e: Expr) -> Value:
     name = e[2][-1] if e[2][0] in ("name", "attr") else ""
     if reduces(name):
         return REDUCED
-    if name in knowledge.graph("remover_methods") or name in knowledge.graph("remover_builtins"):
-        return UNKNOWN
+    removes = name in knowledge.graph("remover_methods") or name in knowledge.graph("remover_builtins")
     for a in args:
         if is_graph(a):
-            return ("graph", graph_class(a))
+            graph = graph_of(a)
+            if not removes:
+                return graph
+            if name == "float":
+                return ranks_batches.of_output(f, e, graph)
+            return ("batch", graph[2], False) if len(graph) > 2 else UNKNOWN
+        if ranks_batches.own(a):
+            external = str(callee[1]) if callee[0] == "ext" else ""
+            return ranks_batches.passed(name, external, a, len(args) == 1 and not e[4])
     return UNKNOWN
 
 
@@ -289,9 +301,12 @@ def unknown_receiver(f: Frame, base: Value, name: str, args: list[Value], keywor
         )
         step(f, "backward", e, row, True)
         return NONE
+    graph = graph_of(base)
     if name in knowledge.graph("remover_methods"):
-        return ranks_batches.of_output(f, e) if name in ("item", "detach") else UNKNOWN
-    return ("graph", graph_class(base))
+        if name in ("item", "detach"):
+            return ranks_batches.of_output(f, e, graph)
+        return ("batch", graph[2], False) if len(graph) > 2 else UNKNOWN
+    return graph
 
 
 def tested(v: Value, name: Value) -> Value:

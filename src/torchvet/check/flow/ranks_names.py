@@ -13,7 +13,7 @@ from ... import knowledge
 from ..program.model import Class, Function, Module, walk_block
 from ..program.names import annotated_class, entities_of
 from ..source.patterns import of_names
-from . import ranks_expressions, ranks_models
+from . import ranks_batches, ranks_expressions, ranks_models
 from .ranks_flags import Flags
 from .ranks_frames import Frame
 from .ranks_pages import FAMILY_WORDS, LARGE, callable_name, written_by_others
@@ -545,7 +545,7 @@ class Names:
             return v[1][index]  # type: ignore[no-any-return]
         if v[0] == "op" and v[1] == "sel":
             return op("sel", v[2], self.part(v[3], index), self.part(v[4], index))
-        return v if v == REDUCED or v[0] in ("batch", "graph") else UNKNOWN
+        return ranks_batches.present(v) if v == REDUCED or v[0] in ("batch", "graph") else UNKNOWN
 
     def own(self, function: Function) -> Value | None:
         if function.owner is None:
@@ -569,7 +569,7 @@ class Names:
             return v[1] is None or isinstance(v[1], (bool, str)) or v[1] in (0, -1)
         if kind in FUNCTION_KINDS or kind in ("raw", "leader"):
             return True
-        if v == REDUCED or varies(v):
+        if v == REDUCED or varies(v) or ranks_batches.own(v):
             return True
         if kind in ("list", "tuple"):
             return len(v[1]) <= 4 and any(x[0] != "const" and self.interesting(x) for x in v[1])

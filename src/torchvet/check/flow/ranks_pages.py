@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import accumulate
 
+from ... import knowledge
 from ..source.patterns import Later
 
 TYPE_CHECKING = False
@@ -323,7 +324,10 @@ def communicates(page: Page, i: int, word: str) -> bool:
     if text[i - 2 : i - 1] in ("'", '"'):
         return False  # `", ".join(`
     holder = WORD.findall(text[max(0, i - 40) : i - 1])
-    return not holder or bool(COMMUNICATES.search(holder[-1].lower()))
+    if not holder or COMMUNICATES.search(holder[-1].lower()):
+        return True
+    # every class of the package has this method: a metric of torchmetrics may have any name
+    return any(r.family in page.tokens and knowledge.api(f"{r.family}.Any.{word}") for r in knowledge.methods(word))
 
 
 def foreign(text: str, i: int, word: str) -> bool:

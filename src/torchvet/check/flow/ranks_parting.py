@@ -171,8 +171,8 @@ class Look:
         elif kind == "for":
             self.assign((s[2],), words, above)
             inside = max(self.block(s[4], above), self.block(s[5], above))
-            if "set" in words:
-                self.sure = self.sure or inside != QUIET
+            if inside != QUIET and not words.isdisjoint(self.parting.suspects.unordered):
+                self.sure = True
         elif kind == "with":
             self.assign([t for _, t in s[2] if t], words, above)
             inside = self.block(s[3], above)
@@ -181,7 +181,7 @@ class Look:
         elif kind == "try":
             return max(held, self.attempt(s, above))
         elif kind == "match":
-            return max(held, *[self.block(c[2], above) for c in s[3]])
+            inside = max([self.block(c[2], (*above, words)) for c in s[3]])
         elif kind in EXITS:
             return max(held, LEAVES)
         else:
@@ -275,6 +275,8 @@ class Look:
                 held = HOT
         if choosing and held == HOT:
             self.regions.append(mine)
+            if not mine.isdisjoint(self.parting.suspects.unordered):
+                self.sure = True
         words |= mine
         return held
 

@@ -41,7 +41,9 @@ HANDED_ON = Later(
 )
 SET_LOOP = Later(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?set\(")
 SLICE = Later(r"\[[^\[\]\n'\"]*:[^\[\]\n]*\]")
-OVER_FIELD = Later(r"\bin (?:list\(|tuple\(|enumerate\()?self\.\Z")
+TURNS = Later(r"% *[\w.]+(?:\(\))? *[!=]=")
+"""`i % world == rank`"""
+OVER_FIELD = Later(r"\bfor [^\n]* in (?:list\(|tuple\(|enumerate\()?self\.\Z")
 SET_FIELD = Later(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
 # plain characters first: `re` looks for them quickly
 HANDLER = Later(r"except(?<=\bexcept)\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
@@ -50,6 +52,18 @@ DATA_TEST = Later(
     r"if\b(?<=[ \tl]if)[^\n#]*(?:\.(?:item|any|all|sum|max|min|mean)\([^\n]*:|\bloss\w*(?:\.\w+\(\))*\s*[<>])"
 )
 """A decision on the values of a tensor: those of a batch are this rank's own."""
+LEFT = Later(
+    r"if\b(?<=[ \tl]if)(?:[^\n]*(?:[<>]|[!=]=)|[ \t]+(?:not[ \t]+)?[\w.]+[ \t]*:|[^\n]*\)[ \t]*:)[^\n]*\n"
+    r"(?:[^\n]*\n){0,3}?[ \t]+(?:break|return)\b"
+)
+"""A test of a number, a flag or an answer above a way out."""
+BETTER = Later(r"if\b(?<=[ \tl]if)(?=[^\n]*(?:best|loss|acc|score|metric|val|err|ppl|perplex))[^\n]*[<>]")
+"""A comparison of what a model was found to do."""
+ENDED = Later(r"while\b(?<=[ \t]while)[^\n]*\w\.\w[^\n]*:")
+"""A loop that goes on as long as an object says."""
+OPTIONAL = Later(r"if\b(?<=[ \tl]if)(?:[^\n]*\bNone\b|[ \t]+(?:not[ \t]+)?\w+[ \t]*:)")
+"""A test of a batch that may not be there."""
+TRAINING_LOOP = Later(r"(?:for|while) [^\n]*(?:poch|oader|batch|_dl\b|\bdl\b)")
 CLOCKS = ("time()", "monotonic()", "perf_counter()")
 COMPARED = Later(r"[<>]")
 CLOCK_TEST = Later(
@@ -61,7 +75,7 @@ CALLABLE = Later(r"(?:func|fn|function|callback|closure)$")
 SPAWNED = Later(r"\bspawn\(\s*(?:fn\s*=\s*)?(\w+)")
 SHARDED = Later(r"fully_shard\(\s*\w+(?:\.\w+)*\.(\w+)\s*[,)]")
 GUARDING = Later(
-    r"^\s*(?:if|elif|while|return|with|assert|for|yield|except|and|or|not|@)\b|^\s*@|==|!=|[<>]|\bif\b.*\belse\b"
+    r"^\s*(?:if|elif|while|return|with|assert|for|yield|except|match|and|or|not|@)\b|^\s*@|==|!=|[<>]|\bif\b.*\belse\b"
     r"|[=(].*\b(?:and|or|not|in)\b|range\(|::|lambda|get_rank\(\w"
 )
 """A line that can part the ranks; one that only passes a rank on cannot."""
@@ -77,6 +91,7 @@ STEP_KINDS = (
     "forward_collective",
     "backward_collective",
 )
+NUMBER_TESTS = {"isnan", "isinf", "isfinite"}
 DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
 """Words of decisions that a rank takes on its own data."""
 MEDIUM = 400
@@ -135,6 +150,8 @@ class Suspects:
         """How many functions carry a name."""
         self.spawned: set[str] = set()
         """Names of functions that are started with the number of their process."""
+        self.unordered = {"set"}
+        """Names of what has another order in each process: `set(...)`, fields that hold one."""
         self._deciding: set[int] = set()
         self._found = False
 
@@ -207,13 +224,14 @@ class Suspects:
             while i >= 0:
                 start, line = page.line(i)
                 if SET_LOOP.search(line):
-                    self._deciding.add(id(page.at(i)))
+                    self._ranked.add(id(page.at(i)))
                 fields.update(SET_FIELD.findall(line))
                 i = page.text.find("set(", start + len(line))
             for field in fields:
                 for i in page.places(field):
                     if OVER_FIELD.search(page.before(i)):
-                        self._deciding.add(id(page.at(i)))
+                        self._ranked.add(id(page.at(i)))
+                        self.unordered.add(field)
         if "except" in page.tokens:
             for m in HANDLER.finditer(page.text):
                 words = set(WORD.findall(m.group(2)))
@@ -223,6 +241,9 @@ class Suspects:
             for m in DATA_TEST.finditer(page.text):
                 if page.before(m.start()).strip() in ("", "el"):
                     self._deciding.add(id(page.at(m.start())))
+        wraps = not page.tokens.isdisjoint(self.wraps)
+        if "DistributedSampler" in page.tokens or page.tokens >= PREPARING or (wraps and ".backward(" in page.text):
+            self.by_own_data(page)
         if "time" in page.tokens and any(c in page.text for c in CLOCKS):
             seen = -1
             for m in COMPARED.finditer(page.text):
@@ -248,6 +269,18 @@ class Suspects:
                     self._ranked.add(id(f))
                     self._ranked.add(id(page.main))
 
+    def by_own_data(self, page: Page) -> None:
+        """Functions with a loop over epochs or batches that may decide by this rank's loss in training, or by its share
+        of the data."""
+        for pattern in (LEFT, BETTER, ENDED, OPTIONAL)[: 4 if "collate_fn" in page.tokens else 3]:
+            for m in pattern.finditer(page.text):
+                f = page.at(m.start())
+                if id(f) not in self._deciding:
+                    text = self.text_of(f)
+                    known = "DistributedSampler" in page.tokens or ".backward(" in text or ".prepare(" in text
+                    if known and TRAINING_LOOP.search(text):
+                        self._deciding.add(id(f))
+
     def learn(self, page: Page) -> None:
         """Names that are made from a rank here."""
         here = page.tokens & self.words
@@ -257,7 +290,7 @@ class Suspects:
             if "__iter__" in cls.methods:
                 lines = self.program.lines(page.module.path)
                 text = "\n".join(lines[cls.first_line - 1 : cls.end_line])
-                shares = "range(" in text or SLICE.search(text)
+                shares = "range(" in text or TURNS.search(text) or SLICE.search(text)
                 if shares and not (self.words - DECISIONS).isdisjoint(WORD.findall(text)):
                     self.words.add(cls.name)  # iterating over it may give each rank its share
         if "signal" in page.tokens:
@@ -280,7 +313,7 @@ class Suspects:
                     self.words.add(assigned.group(1))
                     continue
                 stripped = line.lstrip()
-                if stripped.startswith("return") and is_test(stripped[6:]):
+                if stripped.startswith("return") and (word in NUMBER_TESTS or is_test(stripped[6:])):
                     self.define(page.text[:start], line, 1)
                 elif stripped.startswith("if "):
                     self.learn_flags(page.text, start + len(line) + 1, len(line) - len(stripped))
@@ -378,7 +411,7 @@ class Suspects:
         return id(f) in self._ranked
 
     def decides(self, f: Function) -> bool:
-        """Whether the text of a function decides by the values of its data, or by the order of a set."""
+        """Whether the text of a function decides by the values of its data, or by the clock."""
         return id(f) in self._deciding
 
     def is_hot(self, f: Function) -> bool:

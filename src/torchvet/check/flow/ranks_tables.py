@@ -188,6 +188,11 @@ def collective(
     f.items.append(("op", Op(name, name, group, f.module, e[1], row, sure and switched, row.family)))
     if row.kind == "group_create":
         return made_group(f, row, args, keywords, e)
+    if row.result == "dst_only" and row.last == "reduce" and row.family in IN_PLACE and e[3]:
+        target = dotted(e[3][0])
+        if target is not None:
+            origin = f.machine.origin(f, e, "reduced")
+            f.assign(e[3][0], ("local", ("reduced", f.module.path, e[1]), "reduced", origin), e[1])
     if row.result != "uniform":
         return UNKNOWN
     written = e[3][0] if e[3] else next((x for k, x in e[4] if k in FILLED), None)

@@ -183,7 +183,7 @@ class Node:
     "branch": key is a value that is the same everywhere, `next` when it is true, `other` when not;
     "loop": key, data is (item, trip on this rank, chain), `other` is the body, `next` what follows;
     "mark": a guard that depends on the rank, data is (item, Trace, chain, taken): no step, only a note for the report;
-    "end", "again" (the next turn of the innermost loop), "raise", "quit": the ends of a path."""
+    "end", "again" (the next turn of the loop in `key`), "raise", "quit": the ends of a path."""
 
     __slots__ = ("bits", "data", "id", "key", "kind", "next", "other", "steps")
 
@@ -215,7 +215,6 @@ class Table:
         self.start = 0
         """Nodes that were there before the comparison in progress."""
         self.end = self.node("end", None, None, None)
-        self.again = self.node("again", None, None, None)
         self.stop = self.node("raise", None, None, None)
 
     def node(self, kind: str, key: Any, data: Any, following: Node | None, other: Node | None = None) -> Node:
@@ -232,6 +231,10 @@ class Table:
             if kind == "branch":
                 found.bits |= self.bit(key)
         return found
+
+    def again(self, loop: Item) -> Node:
+        """The next turn of a loop."""
+        return self.node("again", id(loop), None, None)
 
     def deeper(self, chain: Any, trace: Trace, item: Item) -> Any:
         """A chain of calls with one more: the same object for the same calls, so that it is compared by identity."""
@@ -279,7 +282,7 @@ class Walker:
         self.takes = takes
         self.depth = 0
         self.inside: set[int] = set()
-        """Callees that are being inlined: one of them that calls itself is a step there."""
+        """Callees that are being inlined: a recursive call runs nothing that is not known already."""
         self._called: dict[Any, Node] = {}
         self._shared = table.called if not any(caught(key) for key in place.chosen) else self._called
 
@@ -310,15 +313,15 @@ class Walker:
             return self.leave(trace, item, exits)
         if kind == "loop":
             ended = self.block(trace, item[4], after, exits, chain)
-            inner = Exits(exits.leave, exits.stop, after, table.again)
-            body = self.block(trace, item[3], table.again, inner, chain)
+            again = table.again(item)
+            body = self.block(trace, item[3], again, Exits(exits.leave, exits.stop, after, again), chain)
             trip = at(item[2], self.place) if varies(item[2]) else UNKNOWN
             return self.loop(item, trace, trip, body, ended, after, chain)
         if kind == "while":
             ended = self.block(trace, item[3], after, exits, chain)
-            inner = Exits(exits.leave, exits.stop, after, table.again)
-            body = self.block(trace, item[2], table.again, inner, chain)
-            if not self.quiet(body, (after, ended)):
+            again = table.again(item)
+            body = self.block(trace, item[2], again, Exits(exits.leave, exits.stop, after, again), chain)
+            if not self.quiet(body, (after, ended), again):
                 body = self.choice(trace, item, item[1], body, ended, chain, item[5])
             return self.loop(item, trace, UNKNOWN, body, ended, after, chain)
         if kind == "try":
@@ -343,8 +346,9 @@ class Walker:
             return after
         # what is called with a common continuation is the same step on every rank
         deeper = self.table.deeper(chain, trace, item)
-        recursive = id(callee) in self.inside
-        if recursive or callee.weight > HEAVY or self.depth > 40 or len(self.table) - self.table.start > MOST_NODES:
+        if id(callee) in self.inside:
+            return after
+        if callee.weight > HEAVY or self.depth > 40 or len(self.table) - self.table.start > MOST_NODES:
             if not callee.has_ops:
                 return after
             return self.table.node("call", ("call", id(callee.function)), (callee, deeper, item[2]), after)
@@ -386,7 +390,7 @@ class Walker:
         return self.table.node("mark", key, (item, trace, chain, str(self.place.chosen[key])), node)
 
     def loop(self, item: Item, trace: Trace, trip: Value, body: Node, ended: Node, after: Node, chain: Any) -> Node:
-        if self.quiet(body, (after, ended)):
+        if self.quiet(body, (after, ended), self.table.again(item)):
             return self.noted(body, ended)
         return self.table.node("loop", ("loop", id(item)), (item, trace, self.table.trip(trip), chain), ended, body)
 
@@ -402,15 +406,15 @@ class Walker:
             node = self.table.node("mark", m.key, m.data, node)
         return node
 
-    def quiet(self, body: Node, ends: tuple[Node, ...]) -> bool:
+    def quiet(self, body: Node, ends: tuple[Node, ...], again: Node) -> bool:
         """A loop whose turns run no collective and which is left to one place only is no step."""
         if ends[0] is not ends[1]:
-            return body is self.table.again
+            return body is again
         seen = set()
         stack = [body]
         while stack:
             n = stack.pop()
-            if n is self.table.again or n is ends[0] or n.id in seen:
+            if n is again or n is ends[0] or n.id in seen:
                 continue
             seen.add(n.id)
             if n.kind not in ("branch", "mark") or len(seen) > 60:

@@ -126,6 +126,10 @@ class Comparison:
             if a.kind == b.kind:
                 if a.kind in ("op", "call"):
                     self.apart(a, b, assume, ta, tb, loops, depth)
+                elif a.kind == "again" and loops and loops[-1][0] is not loops[-1][1]:
+                    # one side begins the next turn of this loop, the other has left it for the next of one around
+                    side = 0 if b is self.table.again(loops[-1][1].data[0]) else 1
+                    self.leaves(b if side else a, side, assume, ta, tb, loops, depth)
                 return
             self.apart(a, b, assume, ta, tb, loops, depth)
             return
@@ -249,9 +253,9 @@ class Comparison:
         """A loop that only one side has: what is in it is compared with turns that do nothing."""
         inside = (*loops, (loop, loop))
         if side == 0:
-            self.walk(loop.other, self.table.again, {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
+            self.walk(loop.other, self.table.again(loop.data[0]), {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
         else:
-            self.walk(self.table.again, loop.other, {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
+            self.walk(self.table.again(loop.data[0]), loop.other, {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
 
     def same_step(self, a: Node, b: Node) -> bool:
         return (

@@ -248,7 +248,7 @@ class Processes:
                     (c for c in self.program.calls(f) if callee_name(c) == "cuda" and not (c[3] or c[4])), None
                 )
                 wrap = next((c for c, g, _ in self.calls_of(DDP, [f.module]) if g is f), None)
-                if moved is not None and wrap is not None and moved[1] < wrap[1]:
+                if moved is not None and wrap is not None and (moved[1] < wrap[1] or inside(moved, wrap)):
                     out.append(Site(call, f, moved, f))
         return [*out, *self.set_late()]
 
@@ -388,3 +388,8 @@ def tests_around(block: Block, pos: int) -> list[Expr]:
 
 
 __all__ = ["Processes", "Site"]
+
+
+def inside(e: Expr, call: Expr) -> bool:
+    """Whether an expression stands in the arguments of a call: `DDP(net.cuda())`."""
+    return any(x is e for x in walk_expr(call))

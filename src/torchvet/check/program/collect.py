@@ -212,7 +212,20 @@ class Lowering:
 
     def match(self, n: Any) -> Any:
         cases = tuple([(tuple(capture_names(c.pattern)), self.maybe(c.guard), self.block(c.body)) for c in n.cases])
-        return ("match", at(n), self.expr(n.subject), cases)
+        return ("match", at(n), self.expr(n.subject), cases, tuple([self.pattern(c.pattern) for c in n.cases]))
+
+    def pattern(self, p: Any) -> Any:
+        """The values that a pattern stands for; () when it matches anything, None when it asks for a structure."""
+        if p.__class__ is _ast.MatchValue:
+            return (self.expr(p.value),)
+        if p.__class__ is _ast.MatchSingleton:
+            return (("const", at(p), p.value),)
+        if p.__class__ is _ast.MatchOr:
+            inner = [self.pattern(x) for x in p.patterns]
+            return None if None in inner else () if () in inner else tuple([v for values in inner for v in values])
+        if p.__class__ is _ast.MatchAs:
+            return self.pattern(p.pattern) if p.pattern else ()
+        return None
 
     # -------------------------------------------------------------------------------------------- definitions
     def words_in(self, first: int, last: int) -> frozenset[str]:

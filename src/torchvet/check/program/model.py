@@ -42,7 +42,8 @@ Statements (S); a block is a tuple of S
     ("global"|"nonlocal", pos, (name...))
     ("import", pos, ((dotted, asname|None)...))
     ("from", pos, module dotted, ((name, asname|None)...), level)      name "*" imports all
-    ("match", pos, subject E, ((pattern names (str...), guard E|None, block)...))
+    ("match", pos, subject E, ((pattern names (str...), guard E|None, block)...), (pattern...))
+    pattern: (value E...) that it stands for, () when it matches anything, None when it asks for a structure
     ("def", pos, function row)
     ("class", pos, class row)
 Function row

@@ -21,7 +21,13 @@ RULE = Rule(
 @RULE.divergence
 def say(d: Divergence) -> tuple[Text, Text]:
     name = d.op.name
-    if d.kind != "guarded":
+    if d.kind == "leaves":
+        message = Text(
+            "a rank that leaves the loop here leaves the others waiting in {name}()",
+            "在此离开循环的 rank 会让其他 rank 在 {name}() 中等待",
+            name=name,
+        )
+    elif d.kind != "guarded":
         message = Text(
             "a rank that skips here leaves the others waiting in {name}()",
             "在此跳过的 rank 会让其他 rank 在 {name}() 中等待",

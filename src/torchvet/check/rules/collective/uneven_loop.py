@@ -22,6 +22,16 @@ RULE = Rule(
 
 @RULE.divergence
 def say(d: Divergence) -> tuple[Text, Text]:
+    if d.why == "keys":
+        message = Text(
+            "not every rank has the same keys, and every turn runs {name}()",
+            "各 rank 的键不尽相同，而每一轮都执行 {name}()",
+            name=d.op.name,
+        )
+        return message, Text(
+            "give every rank the same keys (a zero where it has nothing), or reduce them in one tensor",
+            "让每个 rank 拥有相同的键（没有数据时取零），或把它们放进一个张量再归约",
+        )
     message = Text(
         "each rank loops over its own share, and every turn runs {name}()",
         "每个 rank 遍历自己的分片，而每一轮都执行 {name}()",
