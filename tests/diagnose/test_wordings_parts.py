@@ -149,12 +149,15 @@ def one_process_with_another_world(job: Job):
 two_processes_with_one_rank.world = one_process_with_another_world.world = 3
 
 
-def dump(job: Job, rank: int, op: str, sizes: list[list[int]], world: int = 4):
-    call = {"record_id": 6, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": 7, "p2p_seq_id": 0, "op_id": 7,
+def dump(job: Job, rank: int, op: str, sizes: list[list[int]], world: int = 4, last: int = 7):
+    """Call 7, unfinished; or with `last` 6 the one before it, which is finished."""
+    call = {"record_id": 6, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": last, "p2p_seq_id": 0, "op_id": last,
             "profiling_name": f"gloo:{op}", "time_created_ns": 1_790_000_000_000_000_000, "input_sizes": [[8]], "output_sizes": sizes,
             "input_dtypes": ["Float"], "output_dtypes": ["Float"], "state": "scheduled", "time_discovered_started_ns": 0,
-            "time_discovered_completed_ns": 0, "retired": False, "timeout_ms": 8000, "is_p2p": False}  # fmt: skip
-    status = {"0": {"last_enqueued_collective": "7", "last_started_collective": "-1", "last_completed_collective": "6"}}
+            "time_discovered_completed_ns": 0, "retired": last == 6, "timeout_ms": 8000, "is_p2p": False}  # fmt: skip
+    status = {
+        "0": {"last_enqueued_collective": str(last), "last_started_collective": "-1", "last_completed_collective": "6"}
+    }
     group = {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(world)))}}
     job.write(
         f"fr_exit/rank_{rank}.json",
@@ -215,6 +218,73 @@ def a_rank_whose_dump_waits_did_not_leave(job: Job):
 
 
 a_rank_whose_dump_waits_did_not_leave.world = 3
+
+
+@case("rank-absent", ranks=(2,), sub="exited")
+def a_rank_that_a_whole_report_does_not_list(job: Job):
+    job.steps(0, 5).out(2, "nothing to do\n").lost(0)
+    job.err(1, "[rank1]:[E1130 18:51:27.598634219 ProcessGroupGloo.cpp:67] Rank 1 successfully reached monitoredBarrier, but received errors "
+            "while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n")  # fmt: skip
+    job.ended({0: 1, 1: -15}, 0)
+
+
+@case("collective-mismatch", ranks=(0,), sub="extra call")
+def one_call_more_than_all_others(job: Job):
+    job.steps(0, 10, [0]).out(0, "validation\n").steps(0, 11, [1, 2, 3]).lost(0)
+    for r in range(4):
+        dump(job, r, "broadcast" if r == 0 else "all_reduce", [[8]], last=7 if r == 0 else 6)
+    job.ended({0: 1}, 0)
+
+
+@case("rank-absent", "uneven-inputs", ranks=(1, 2, 3))
+def most_ranks_had_fewer_steps(job: Job):
+    job.steps(0, 10, [0]).steps(0, 6, [1, 2, 3]).lost(0)
+    for r in range(4):
+        dump(job, r, "all_reduce", [[8]], last=7 if r == 0 else 6)
+    job.ended({0: 1}, 0)
+
+
+PIPE = """import torch
+import torch.distributed as dist
+
+rank, world = dist.get_rank(), dist.get_world_size()
+buf = torch.zeros(16)
+for step in range(10):
+    peer = 1 - rank
+    if rank > 0:
+        dist.recv(buf, src=rank - 1)
+    dst = rank + 1 if not (rank == 1 and step == 6) else 3
+    if rank < world - 1:
+        dist.send(
+            buf, dst=dst)
+    dist.recv(buf, peer)
+"""
+
+
+def at(job: Job, rank: int, line: int, function: str):
+    stack(job, rank, (TORCH, 2753, function), ("/workspace/run/src/train.py", line, "<module>"))
+    job.raised(rank, "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 8000ms for recv "
+               "operation to complete", ("/workspace/run/src/train.py", line, "<module>"), (TORCH, 2753, function))  # fmt: skip
+
+
+@case("p2p-partner-missing", ranks=(0, 1), sub="ring")
+def both_receive_first(job: Job):
+    job.steps(0, 4).write("src/train.py", PIPE)
+    at(job, 0, 14, "recv")
+    at(job, 1, 14, "recv")
+    at(job, 2, 15, "all_reduce")
+    job.ended({0: 1, 1: 1, 2: -15}, 1)
+
+
+@case("p2p-partner-missing", ranks=(1,), sub="partner")
+def one_stage_sends_to_another_one(job: Job):
+    job.steps(0, 4).write("src/train.py", PIPE)
+    for r, line, function in ((0, 13, "send"), (1, 13, "send"), (2, 9, "recv"), (3, 9, "recv")):
+        at(job, r, line, function)
+    job.ended({0: -15, 1: 1, 2: 1, 3: -15}, 2)
+
+
+both_receive_first.world = a_rank_that_a_whole_report_does_not_list.world = 3
 
 
 @pytest.mark.parametrize("name", case)

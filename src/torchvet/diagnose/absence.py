@@ -157,6 +157,12 @@ def _left_quietly(case: Case, rank: int) -> bool:
     return len(case.inventory.nodes) < 2 or not node or node in listed_nodes
 
 
+def unlisted(case: Case, rank: int) -> bool:
+    """Whether a whole report of the launcher lists other ranks of the node and not this one, of which a log is here."""
+    whole = any(f.values.get("first") for f in case.of("exit") if f.values.get("by") == "block")
+    return whole and "log" in case.ranks[rank].has and _left_quietly(case, rank)
+
+
 def _quiet_links(case: Case, rank: int) -> list[Link]:
     block = [f for f in case.of("exit") if f.values.get("by") == "block"]
     text = Text(

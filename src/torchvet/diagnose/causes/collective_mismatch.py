@@ -8,6 +8,7 @@ from ..model import CONFIRMED, PROBABLE, Cause, Hypothesis
 from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_votes import OPERATION
+from ._extra import extra
 from ._receiver import met_elsewhere
 
 TYPE_CHECKING = False
@@ -33,6 +34,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     for split in first_splits(case, (OPERATION,)):
         yield _hypothesis(case, split)
     yield from met_elsewhere(case)
+    yield from extra(case)
 
 
 def first_splits(case: Case, kinds: tuple[str, ...]) -> list[Split]:

@@ -78,6 +78,8 @@ def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) ->
         "evaluation": Text("was busy with its evaluation", "忙于评估"),
         "compilation": Text("was busy compiling", "忙于编译"),
     }.get(sub, Text("stopped issuing calls", "不再发起调用"))
+    if len(ranks) > 1:
+        doing = Text(doing.en.replace("was busy with its", "were busy with their").replace("was ", "were "), doing.zh)
     where = Text("")
     if at is not None and site:
         where = Text(

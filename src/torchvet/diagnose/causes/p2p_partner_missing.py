@@ -9,6 +9,7 @@ from ..model import MEDIUM, POSSIBLE, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import and_waiters, claim_of_launcher, plural, stack_links, sure, waiting, who
 from ..waits_pairs import blamed
+from ..waits_peers import at_fault
 from ..waits_stacks import PAIRS, RECEIVE, SEND
 
 TYPE_CHECKING = False
@@ -32,12 +33,16 @@ def check(case: Case) -> Iterator[Hypothesis]:
     waits = case.waits
     if waits.stuck or waits.splits:
         return  # a send that waits there is a consequence
+    if found := at_fault(case):
+        yield _by_source(case, *found)
+        return
     by_place = {w: [r for r, p in waits.places.items() if p.what == w] for w in (SEND, RECEIVE, PAIRS)}
     if by_place[SEND] and by_place[RECEIVE]:
         return  # both halves are there, as far as stacks tell
     for op in (RECEIVE, SEND, PAIRS):
         ranks = sorted(by_place[op])
-        if not ranks or len(ranks) > len(waits.places) // 2 or any(absence(waits, r).how != ALIVE for r in ranks):
+        many = len(ranks) > len(waits.places) // 2 and len(ranks) < len(waits.places)  # of some the peers went on
+        if not ranks or many or any(absence(waits, r).how != ALIVE for r in ranks):
             continue
         if waits.roots and not set(ranks) & set(waits.roots):
             continue
@@ -67,6 +72,33 @@ def _by_stacks(case: Case, op: str, ranks: list[int]) -> Hypothesis:
     out.contradicts = claim_of_launcher(waits, ranks)
     out.rule = "unmatched-send"
     out.explains = [(kind, r) for kind in ("rank-absent", "host-stall") for r in ranks]
+    return out
+
+
+def _by_source(case: Case, ranks: list[int], peers: list[tuple[int, int]]) -> Hypothesis:
+    """The lines of the program name the peers: a ring of ranks that wait for each other, or one that owes its half."""
+    waits = case.waits
+    links = stack_links(waits, [*ranks, *[r for r, _ in peers if r not in ranks]][:4])
+    at = waits.places[ranks[0]]
+    ring = len(ranks) > 1
+    said = Text("{who} stand in {op}() one for the other: no half is met", "{who} 互相停在 {op}() 中：没有对应的另一半",
+                who=who(ranks), op=at.function)  # fmt: skip
+    if not ring:
+        others = [r for r, _ in peers if r not in ranks]
+        said = Text("{others} wait for {who}, directly or through others, and {who} makes another call",
+                    "{others} 直接或间接地等待 {who}，而 {who} 发起了别的调用",
+                    others=who(others), who=who(ranks))  # fmt: skip
+    for rank, peer in peers[:4]:
+        text = Text("rank {a} is in {op} with rank {b}, by its line of the program",
+                    "按程序该行，rank {a} 与 rank {b} 处于 {op}",
+                    a=rank, b=peer, op=waits.places[rank].function)  # fmt: skip
+        links.append(Link(waits.places[rank].fact, text, STRONG))
+    out = Hypothesis(
+        "p2p-partner-missing", "ring" if ring else "partner", said, ranks, sure(links, PROBABLE), at.site, links
+    )
+    out.contradicts = claim_of_launcher(waits, ranks)
+    out.rule = "unmatched-send"
+    out.explains = [(kind, r) for kind in ("rank-absent", "host-stall") for r in {*ranks, *(r for r, _ in peers)}]
     return out
 
 

@@ -16,6 +16,7 @@ from ..absence import (
     own_exception,
     said_nothing,
     told_elsewhere,
+    unlisted,
     unseen,
 )
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, Cause, Hypothesis
@@ -67,7 +68,7 @@ def _ended_by_itself(case: Case, rank: int) -> bool:
     known = case.ranks[rank]
     return own_exception(case, rank) is not None or (known.code is not None and not known.closed) or (
         known.code is None and any(f.values.get("done") for f in case.of("output", rank=rank))
-    )  # fmt: skip
+    ) or (known.code is None and not known.closed and unlisted(case, rank))  # fmt: skip
 
 
 def _hypothesis(case: Case, how: str, sub: str, rows: list[Absence], ranks: list[int]) -> Hypothesis:

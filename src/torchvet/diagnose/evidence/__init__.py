@@ -73,6 +73,7 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     container       shm_size, ipc, command                           how a container was started
     snapshot, snapshot-site                                          GPU memory by place (`snapshot.py`)
     trace           steps, step_ms, span_ms, data_ms, comm_ms, exposed_ms, busy_ms       torch.profiler (`trace.py`)
+    pair-call       sends and receives of the program's source (`pair_calls.py`)
     source          language                                         a program's file: not read as a log
     ...             a reader may add kinds; it documents them in its module
 

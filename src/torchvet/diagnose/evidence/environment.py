@@ -8,6 +8,7 @@ import re
 
 from ..model import Fact
 from .lines import words
+from .pair_calls import pair_calls
 from .patterns import BY_LITERAL, size_of, values_of
 from .places import place_of
 from .reader import Reader
@@ -255,6 +256,8 @@ def _language(item: Item) -> str:
 def _source(item: Item) -> Iterator[Fact]:
     language = _language(item)
     yield Fact("source", item.name, 0, None, "", None, 1, {"language": language})
+    if language == "python":
+        yield from pair_calls(item)
     if language in ("shell", "dockerfile") and item.size <= MOST:
         yield from _container(item)
 
