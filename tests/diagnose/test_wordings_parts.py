@@ -287,6 +287,23 @@ def one_stage_sends_to_another_one(job: Job):
 both_receive_first.world = a_rank_that_a_whole_report_does_not_list.world = 3
 
 
+FINGERPRINT = "RuntimeError: Detected mismatch between collectives on ranks. Rank {a} is running collective: CollectiveFingerPrint({mine}), but Rank {b} is running collective: CollectiveFingerPrint({other}).Collectives differ in the following aspects: \t Sequence number: 13vs 0"
+REDUCE_13 = "SequenceNumber=13, OpType=ALLREDUCE, TensorShape=[64], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu)"
+
+
+@case("collective-mismatch", ranks=(0,))
+def what_others_read_of_a_barrier(job: Job):
+    job.steps(0, 12)
+    for r in range(1, 4):
+        job.raised(r, FINGERPRINT.format(a=r, b=0, mine=REDUCE_13, other="SequenceNumber=0OpType=REDUCE"), MAIN)
+    job.raised(
+        0,
+        FINGERPRINT.format(a=0, b=1, mine="SequenceNumber=13OpType=BARRIER", other="SequenceNumber=0OpType=GATHER"),
+        MAIN,
+    )
+    job.ended({0: -15, 1: 1, 2: -15, 3: -15}, 1)
+
+
 @pytest.mark.parametrize("name", case)
 def test_part(name, tmp_path):
     case.judge(name, tmp_path)
@@ -363,3 +380,12 @@ def test_dates_and_steps_in_the_name_of_a_snapshot_are_no_ranks(name, rank, tmp_
     path.write_bytes(pickle.dumps({"segments": [{"device": 0, "total_size": 2, "blocks": []}], "device_traces": [[]]}))
     item = next(e for e in items([str(tmp_path)]) if isinstance(e, Item))
     assert next(iter(snapshot.READER.read(item))).rank == rank
+
+
+def test_the_bytes_of_a_barrier_are_named_no_operation(tmp_path):
+    job = Job(tmp_path, 4).steps(0, 12)
+    for r in range(1, 4):
+        job.raised(r, FINGERPRINT.format(a=r, b=0, mine=REDUCE_13, other="SequenceNumber=0OpType=REDUCE"), MAIN)
+    first = diagnose([str(tmp_path)]).verdicts[0]
+    assert (first.cause, first.ranks) == ("collective-mismatch", [0])
+    assert "another call" in str(first.summary) and " reduce" not in str(first.summary)

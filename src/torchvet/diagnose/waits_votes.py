@@ -227,15 +227,21 @@ def decided(split: Split) -> Split:
 
 
 def fingerprints(case: Case) -> Split | None:
-    """What TORCH_DISTRIBUTED_DEBUG=DETAIL prints: each rank names its own call and that of one other."""
+    """What TORCH_DISTRIBUTED_DEBUG=DETAIL prints: each rank names its own call and that of one other.
+
+    Its own word counts: what another rank reads of a barrier are the bytes of some other call.
+    """
     calls: dict[int, tuple[Any, Row, Fact]] = {}
-    for fact in case.of("mismatch"):
-        for side in (fact.values.get("a"), fact.values.get("b")):
+    for which in ("a", "b"):
+        for fact in case.of("mismatch"):
+            side = fact.values.get(which)
             if not isinstance(side, dict) or not isinstance(side.get("rank"), int):
                 continue
             shape = side.get("shape")
-            row: Row = (canonical(str(side.get("op") or "")), str(shape or ""), str(side.get("dtypes") or ""), ())
-            calls.setdefault(side["rank"], (side.get("seq"), row, fact))
+            foreign = which == "b" and side.get("seq") == 0 and (fact.values["a"].get("seq") or 0) > 1
+            op = "another call" if foreign else canonical(str(side.get("op") or ""))
+            row: Row = (op, str(shape or ""), str(side.get("dtypes") or ""), ())
+            calls.setdefault(side["rank"], (None if foreign else side.get("seq"), row, fact))
     if len(calls) < 2:
         return None
     what = _difference([_voted(row) for _, row, _ in calls.values()])
