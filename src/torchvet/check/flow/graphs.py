@@ -40,8 +40,6 @@ STATE = Later(
     r"|\w+ ?[-+*]=\s|\w+\.(?:\w+_)\(|\w+\[[^\n=]*\] = )"
 )
 """A method that may carry state from call to call."""
-AVERAGE = Later(r"self(?<=\bself)\.(?:" + NEXT + r"\bself\.\1\b|\w+ ?[-+*]=\s|\w+\.\w+_\()")
-"""A method that may keep a running value of an attribute."""
 RECURRENT = Later(r"self(?<=\bself)\." + NEXT + r"\([^=#]{0,160}?\bself\.\1\b")
 """self.x = f(self.x)"""
 ITEM = Later(r"self(?<=\bself)\.\w+\[[^\n=]*\] = ")
@@ -316,7 +314,7 @@ class Graphs(Meters):
         text = self.text(f)
         if any(f".{m}(" in text for m in knowledge.graph("parameter_iterators")):
             return True
-        return AVERAGE.search(text) is not None and f.owner is not None and self.is_module_class(f.owner)
+        return f.owner is not None and self.is_module_class(f.owner)
 
     def retained(self) -> list[Mark]:
         texts = ("retain_graph", "create_graph")
