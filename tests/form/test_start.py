@@ -69,7 +69,7 @@ def test_files_that_cannot_matter(tmp_path):
     assert not modules & NEVER
     assert not {m for m in modules if m.startswith(("torchvet.check.flow", "torchvet.knowledge."))}
     assert not rules_of(modules)
-    assert len(modules) <= 62, sorted(modules)
+    assert len(modules) <= 38, sorted(modules)
 
 
 def test_a_leak_on_one_gpu(tmp_path):
@@ -81,6 +81,17 @@ def test_a_leak_on_one_gpu(tmp_path):
     others = ("ranks", "traces", "settings", "wrapping")  # there is no loader, and no second rank
     assert not {m for m in modules if m.startswith(tuple(f"torchvet.check.flow.{x}" for x in others))}
     assert len(modules) <= 95, sorted(modules)
+
+
+def test_loaders_on_one_gpu(tmp_path):
+    for path in ROOT.glob("examples/leak/*.py"):
+        (tmp_path / path.name).write_text(path.read_text("utf-8"), "utf-8")
+    code, modules = imported(tmp_path)
+    assert code == 1
+    assert "torchvet.check.flow.settings_workers" in modules
+    others = ("ranks", "traces", "wrapping", "settings_samplers", "settings_handles")
+    assert not {m for m in modules if m.startswith(tuple(f"torchvet.check.flow.{x}" for x in others))}
+    assert len(modules) <= 115, sorted(modules)
 
 
 def test_a_small_project(tmp_path):

@@ -6,7 +6,6 @@ from ... import knowledge
 from ..program.model import walk_expr
 from .settings_origins import Frame
 from .settings_reach import loops_around
-from .wrapping_models import FORWARD, apart, conditions_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ class Use:
     # --------------------------------------------------------------------------------------------- not shared out
     def unsharded(self, wrapping: Wrapping) -> list[Unsharded]:
         """Loaders that train a DDP model and give every rank the whole dataset."""
+        from .wrapping_models import FORWARD, apart, conditions_at
+
         out: dict[tuple[str, int], Unsharded] = {}
         for trace in wrapping.traces():
             wraps = {id(w.result): w for w in trace.of_kind("wrapped") if w.family in ("ddp", "fsdp1") and w.result}

@@ -7,8 +7,6 @@ from ..program.model import calls_in, expressions_of, target_names, walk_block, 
 from ..program.program import callee_name
 from .settings_numbers import AT_MOST, CPUS
 from .settings_origins import Frame, functions_on, is_self
-from .wrapping_device import device_kind
-from .wrapping_process import tests_around
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,6 +139,8 @@ class Workers:
 
     def switched(self, call: Expr, f: Function) -> bool:
         """Under a test that is not about CUDA being there: a switch that may be off where workers are used."""
+        from .wrapping_process import tests_around
+
         for test in tests_around(self.program.body(f), call[1]):
             if not any(x[0] == "attr" and x[3] == "is_available" for x in walk_expr(test)):
                 return True
@@ -148,6 +148,8 @@ class Workers:
 
     def known_gpu(self, e: Expr, frame: Frame) -> bool:
         """The device is known to be a GPU, at least where one is there; a name alone says nothing."""
+        from .wrapping_device import device_kind
+
         ends = self.settings.origins.of(e, frame)
         return any(
             o.e[0] in ("const", "call") and device_kind(o.e, o.frame, self.settings.origins) == "gpu" for o in ends
