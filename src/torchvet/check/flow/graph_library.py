@@ -37,6 +37,9 @@ class Library:
         self._heads: dict[str, list[tuple[int, int, bool]]] = {}
         """By file: (line, indentation, is it a function) of every definition."""
         self._around: dict[tuple[str, int, int], str] = {}
+        self._places: dict[tuple[str, int], tuple[str, int, int]] = {}
+        """The lines of the function around a line: functions of one name are called on the same lines."""
+        self._uses_on: dict[tuple[str, int], int] = {}
         self._callers_texts: dict[int, list[tuple[str, int, str]]] = {}
         self._users: dict[int, dict[Node, list[Node]]] = {}
         self._holders: dict[tuple[int, str, Later | None], list[Function]] = {}
@@ -86,31 +89,34 @@ class Library:
 
     def text_around(self, path: str, row: int) -> str:
         """The text of the function around a line, without its head."""
-        first, end = self.lines_around(path, row)
-        known = self._around.get((path, first, end))
+        place = self._places.get((path, row))
+        if place is None:
+            place = self._places[path, row] = (path, *self.lines_around(path, row))
+        known = self._around.get(place)
         if known is None:
-            known = self._around[(path, first, end)] = "\n".join(self.program.lines(path)[first:end])
+            known = self._around[place] = self.program.text_between(*place)
         return known
 
     def lines_around(self, path: str, row: int) -> tuple[int, int]:
         """(first, end) of the lines below the head of the innermost function around line `row` (from 1), by
         indentation, up to the next definition that is not inside it; all lines where there is none."""
         heads = self._heads.get(path)
-        lines = self.program.lines(path)
         if heads is None:
-            found = [(i, line.lstrip(), line) for i, line in enumerate(lines) if "def " in line or "class " in line]
+            lines = enumerate(self.program.lines(path))
+            found = [(i, line.lstrip(), line) for i, line in lines if "def " in line or "class " in line]
             heads = self._heads[path] = [
                 (i, len(line) - len(words), words[0] != "c") for i, words, line in found if words.startswith(HEADS)
             ]
-        line = lines[row - 1]
+        line = self.program.source_line(path, row)
+        count = len(self.program.indexed(path)[1])
         indent = len(line) - len(line.lstrip())
         at = next((k for k in range(len(heads) - 1, -1, -1) if heads[k][0] < row), -1)
         below = at + 1
         while at >= 0 and (heads[at][1] >= indent or not heads[at][2]):
             at -= 1
         if at < 0:
-            return 0, len(lines)
-        return heads[at][0] + 1, next((i for i, n, _ in heads[below:] if n <= heads[at][1]), len(lines))
+            return 0, count
+        return heads[at][0] + 1, next((i for i, n, _ in heads[below:] if n <= heads[at][1]), count)
 
     def text(self, f: Function) -> str:
         """The source of a function: cut from its file when asked, all of them would be the files once more."""

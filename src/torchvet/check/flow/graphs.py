@@ -54,6 +54,8 @@ BARE = Later(r"[\w.]+\(")
 """A line that begins with a call."""
 OPEN = ("(", "[", "{", ",", "=", "+", "-", "*", "/", "\\", "and", "or", "return", "yield")
 """Ends of a line that the next one continues."""
+GONE, RETURNED, PILED = range(3)
+"""What becomes of what a call gives."""
 TRAINING = (".backward(", "training_step(", "manual_backward(", "autograd.grad(")
 EVALUATING = (".eval(",)
 STEPPING = frozenset(("step", "zero_grad", "backward", "grad"))
@@ -126,13 +128,22 @@ class Graphs(Meters):
         for path, row in self.program.lines_calling(f):
             if path in out:
                 continue
-            line = self.program.source_line(path, row).strip()
-            if BARE.match(line) and not self.program.source_line(path, row - 1).rstrip().endswith(OPEN):
-                continue
-            text = self.text_around(path, row)
-            if (above > 1 and "return " in text) or STORES.search(text) or "for " in text or "while " in text:
+            use = self._uses_on.get((path, row))
+            if use is None:
+                use = self._uses_on[path, row] = self.use_on(path, row)
+            if use == PILED or (above > 1 and use == RETURNED):
                 out.add(path)
         return frozenset(out)
+
+    def use_on(self, path: str, row: int) -> int:
+        """What may become of what a call on this line gives, by the text of the function around it."""
+        line = self.program.source_line(path, row).strip()
+        if BARE.match(line) and not self.program.source_line(path, row - 1).rstrip().endswith(OPEN):
+            return GONE
+        text = self.text_around(path, row)
+        if STORES.search(text) or "for " in text or "while " in text:
+            return PILED
+        return RETURNED if "return " in text else GONE
 
     def uses(self, caller: Function, call: Expr, above: int) -> bool:
         """May what a call returns pile up in the caller, or in whoever calls that one?"""

@@ -255,6 +255,11 @@ class Sites:
         """The lines of a function or class."""
         return self.text_of(place).removesuffix("\n").split("\n")
 
+    def text_between(self, path: str, first: int, end: int) -> str:
+        """The lines of a file from index `first` up to `end`, the end of the last one left out."""
+        text, starts = self.indexed(path)
+        return text[starts[first] : starts[end] - 1 if end < len(starts) else len(text)] if first < end else ""
+
     def indexed(self, path: str) -> tuple[str, Sequence[int]]:
         """The text of a file with plain line ends, and where its lines start."""
         known = self._starts.get(path)
