@@ -263,9 +263,8 @@ class Suspects:
                 if id(f) in self._ranked:
                     continue
                 line = page.line(i)[1].partition("#")[0]
-                if page.in_prose(i):
-                    continue
-                if GUARDING.search(line) or any(n in counts for n in CALLED.findall(line)):
+                decides = GUARDING.search(line) or any(n in counts for n in CALLED.findall(line))
+                if decides and not page.in_prose(i):
                     self._ranked.add(id(f))
                     self._ranked.add(id(page.main))
 
