@@ -278,3 +278,22 @@ def test_a_trace_taken_on_demand_names_its_rank_behind_the_events(tmp_path):
     path.write_text(text)
     (fact,) = facts(trace, path)
     assert (fact.rank, fact.values["world"], fact.values["backend"]) == (3, 8, "nccl")
+
+
+def test_segments_alone_are_a_snapshot(tmp_path):
+    """What torch.cuda.memory_snapshot() gives, in the order of keys of torch/csrc/cuda/Module.cpp."""
+    segment = {"device": 1, "address": 0x7F0000000000, "total_size": 8 * MB, "allocated_size": 6 * MB, "active_size": 6 * MB, "requested_size": 6 * MB,
+               "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False, "frames": [],
+               "blocks": [{"address": 0x7F0000000000, "size": 6 * MB, "requested_size": 6 * MB, "state": "active_allocated", "frames": KEPT},
+                          {"address": 0x7F0000600000, "size": 2 * MB, "requested_size": 0, "state": "inactive", "frames": []}]}  # fmt: skip
+    path = tmp_path / "segments_rank1.pickle"
+    path.write_bytes(pickle.dumps([segment]))
+    assert reader_of(item_of(path), all_readers()) is snapshot.READER
+    first, site = facts(snapshot, path)
+    assert (first.rank, first.values["device"], first.values["allocated"], first.values["inactive"]) == (
+        1,
+        1,
+        6 * MB,
+        2 * MB,
+    )
+    assert site.values["path"] == "/workspace/proj/evaluate.py"

@@ -41,8 +41,9 @@ INSIDE = ("active_allocated", "active_awaiting_free", "active_pending_free")
 
 
 def sniff(item: Item) -> float:
-    head = item.head[:256]
-    return 0.95 if head[:1] == b"\x80" and (b"segments" in head or b"device_traces" in head) else 0.0
+    head = item.head[:512]
+    told = b"segments" in head or b"device_traces" in head or (b"total_size" in head and b"segment_type" in head)
+    return 0.95 if head[:1] == b"\x80" and told else 0.0
 
 
 def read(item: Item) -> Iterator[Fact]:
@@ -86,6 +87,8 @@ def _loaded(item: Item) -> dict[str, Any]:
         ):  # each event has a tuple (its pool): many are no attack, but they are not hashed then
             raise Unreadable(Text("is not read: {why}", "未读取：{why}", why=str(e))) from None
         value = _rescued(data)
+    if isinstance(value, list):  # torch.cuda.memory_snapshot(): the segments alone
+        return {"segments": value}
     if not isinstance(value, dict):
         raise Unreadable(Text("is no memory snapshot", "不是内存快照"))
     return value
