@@ -236,6 +236,26 @@ def one_call_more_than_all_others(job: Job):
     job.ended({0: 1}, 0)
 
 
+@case("collective-mismatch", ranks=(0,), sub="extra call")
+def one_call_more_and_no_steps_told(job: Job):
+    job.lost(0)
+    for r in range(4):
+        dump(job, r, "broadcast" if r == 0 else "all_reduce", [[8]], last=7 if r == 0 else 6)
+    job.ended({0: 1}, 0)
+
+
+@case("unknown")
+def ranks_whose_stacks_wait_did_not_leave(job: Job):
+    """Their errors are cut off; a pipeline in which all stand in a send or receive."""
+    for r, line, function in ((0, 13, "send"), (1, 13, "send"), (2, 9, "recv"), (3, 9, "recv")):
+        stack(job, r, (TORCH, 2753, function), ("/workspace/run/src/train.py", line, "<module>"))
+        job.err(
+            r,
+            f'[rank{r}]: Traceback (most recent call last):\n[rank{r}]:   File "/workspace/run/src/train.py", line {line}, in <module>',
+        )
+    job.ended({0: -15, 1: 1, 2: 1, 3: -15}, 2)
+
+
 @case("rank-absent", "uneven-inputs", ranks=(1, 2, 3))
 def most_ranks_had_fewer_steps(job: Job):
     job.steps(0, 10, [0]).steps(0, 6, [1, 2, 3]).lost(0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def extra_call(case: Case) -> Wait | None:
-    """The wait of a few ranks for most ranks, which all ended well and had told at least as many steps before."""
+    """The wait of a few ranks for most ranks, which all ended well, and not after fewer steps."""
     for wait in case.waits.all:
         ranks = {*wait.waiters, *wait.absent}
         if len(wait.waiters) >= len(wait.absent) or not ranks >= set(case.ranks):
@@ -26,7 +26,7 @@ def extra_call(case: Case) -> Wait | None:
         if any(end.how != EXITED or end.code for end in ends):
             continue
         left, stayed = _steps(case, wait.absent), _steps(case, wait.waiters)
-        if left and stayed and min(left) >= max(stayed):
+        if not left or not stayed or min(left) >= max(stayed):
             return wait
     return None
 
@@ -42,14 +42,14 @@ def extra(case: Case) -> Iterator[Hypothesis]:
         return
     ranks = wait.waiters
     said = Text(
-        "{who} {make} {call}, which the others never make: {others} had done all their steps and left",
-        "{who} 发起了 {call}，其他 rank 从不发起：{others} 已完成全部步骤并离开",
+        "{who} {make} {call}, which the others never make: {others} had ended well before",
+        "{who} 发起了 {call}，其他 rank 从不发起：{others} 此前已正常结束",
         who=who(ranks), make=plural(ranks, "makes", "make"), call=call(wait.op, wait.seq, wait.group),
         others=who(wait.absent),
     )  # fmt: skip
     links = [waiting(wait), *stack_links(case.waits, ranks)]
     for rank in wait.absent[:2]:
-        for fact in case.of("output", rank=rank)[:1]:
+        for fact in case.of("output", rank=rank)[:1] if case.ranks[rank].step is not None else ():
             words = Text("last step of rank {r}: {step}", "rank {r} 的最后一步：{step}", r=rank,
                          step=case.ranks[rank].step)  # fmt: skip
             links.append(Link(fact, words, STRONG))

@@ -22,12 +22,14 @@ from ..absence import (
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, Cause, Hypothesis
 from ..ranks import SIGNAL_NAMES, failed
 from ..said import and_waiters, claim_of_launcher, last_words, plural, sure, waiting, who
+from ..waits_stacks import COLLECTIVE, HANDLE, PAIRS, RECEIVE, SEND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..model import Case
+    from ..waits import Waits
 
 CAUSE = Cause(
     kind="rank-absent",
@@ -50,8 +52,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
         found = absence(waits, rank)
         if found.how == UNKNOWN and (rank not in waits.roots or waits.busy(rank)):
             continue
-        if found.how == EXITED and found.code and rank not in waits.roots and waits.busy(rank):
-            continue  # its dump shows it waiting: the error that it ended with is that of its wait
+        if found.how == EXITED and found.code and rank not in waits.roots and _waited(waits, rank):
+            continue  # the error that it ended with is that of its wait
         felt = waits.waiting_for(rank) or case.of("lost", "watchdog") or said_nothing(case, rank, found.code)
         if found.how != ALIVE and (found.how != EXITED or felt):
             gone.setdefault((found.how, found.sub), []).append(found)
@@ -62,6 +64,12 @@ def check(case: Case) -> Iterator[Hypothesis]:
         yield _hypothesis(case, how, sub, rows, ranks)
     if not gone and not waits.told_apart:
         yield from (h for h in unseen(case) if h.cause == CAUSE.kind)
+
+
+def _waited(waits: Waits, rank: int) -> bool:
+    """Whether a dump or a stack shows the rank inside a call of its own."""
+    at = waits.places.get(rank)
+    return waits.busy(rank) or (at is not None and at.what in (COLLECTIVE, SEND, RECEIVE, PAIRS, HANDLE))
 
 
 def _ended_by_itself(case: Case, rank: int) -> bool:
