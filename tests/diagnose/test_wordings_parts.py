@@ -331,7 +331,7 @@ def test_part(name, tmp_path):
 
 def test_a_name_that_was_cut_off_is_no_exception_of_its_own(tmp_path):
     job = Job(tmp_path, 2).steps(0, 20)
-    job.raised(0, "OSError: [Errno 122] Disk quota exceeded: '/home/u/step100.pt'", MAIN)
+    job.raised(0, "OSError: [Errno 122] Disk quota exceeded: '/data/step100.pt'", MAIN)
     job.err(
         1,
         '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/workspace/proj/train.py", line 61, in main\n[rank1]:     dist.barrier()\n[rank1]: torch.distributed.DistBackendE',

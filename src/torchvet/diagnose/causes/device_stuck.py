@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..devices import FIRST, HARDWARE, UNCONTAINED
+from ..devices import HARDWARE, UNCONTAINED
 from ..model import CONFIRMED, MEDIUM, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import call, claim_of_launcher, plural, sure, waiting, who
+from ._device_stuck import CONSEQUENCES, by_program, first_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +21,6 @@ CAUSE = Cause(
     name="device-stuck",
     summary=Text("a GPU does not get on with what its host has given it", "某块 GPU 不再推进主机交给它的工作"),
 )
-FAULTS = {
-    "ecc": Text("had an uncorrectable ECC error", "出现不可纠正的 ECC 错误"),
-    "lost": Text("is gone from the bus", "已从总线上消失"),
-}
-CONSEQUENCES = ("rank-absent", "host-stall", "native-crash")
 
 
 @CAUSE.check
@@ -37,23 +33,13 @@ def check(case: Case) -> Iterator[Hypothesis]:
         if fact.values.get("device"):
             seen.setdefault((str(fact.values.get("node") or ""), str(fact.values["device"])), []).append(fact)
     for (_, device), facts in seen.items():
-        yield _by_kernel(case, device, *_first(facts))
-    yield from _by_program(case, {f.rank for facts in seen.values() for f in facts})
+        yield _by_kernel(case, device, *first_of(facts))
+    yield from by_program(case, {f.rank for facts in seen.values() for f in facts})
     ranks = case.waits.stuck_ranks()
     members = {r for g in case.waits.groups for r in g.ranks}
     # on most ranks: dumps of different moments, no fault of devices
     if ranks and 2 * len(ranks) < len(members) and not {f.rank for f in reported} >= set(ranks):
         yield _by_recorder(case, ranks, reported)
-
-
-def _first(facts: list[Fact]) -> tuple[Fact, list[Fact]]:
-    """(the fault of one GPU, what followed it, one fact for each number): FIRST goes before what it leads to, else the
-    kernel's order decides."""
-    by_number: dict[int, Fact] = {}
-    for fact in facts:
-        by_number.setdefault(int(fact.values["number"]), fact)
-    found = next((by_number[n] for n in FIRST if n in by_number), facts[0])
-    return found, [f for f in by_number.values() if f is not found]
 
 
 def _by_kernel(case: Case, device: str, fact: Fact, later: list[Fact]) -> Hypothesis:
@@ -80,22 +66,6 @@ def _by_kernel(case: Case, device: str, fact: Fact, later: list[Fact]) -> Hypoth
         out.missing.append(Text("which rank uses this GPU: NCCL's start lines (NCCL_DEBUG=INFO) name the bus ids",
                                 "该 GPU 属于哪个 rank：NCCL 启动行（NCCL_DEBUG=INFO）给出总线号"))  # fmt: skip
     return out
-
-
-def _by_program(case: Case, told: set[int | None]) -> Iterator[Hypothesis]:
-    """CUDA's own word that the memory of the GPU failed or that it is gone, where no kernel log is at hand."""
-    for what, said in FAULTS.items():
-        facts = [f for f in case.of("device-error") if f.values.get("what") == what and f.rank not in told]
-        ranks = sorted({f.rank for f in facts if f.rank is not None})
-        if facts and (ranks or not told):
-            text = Text("the GPU of {who} {said}", "{who} 的 GPU {said}", who=who(ranks), said=said) if ranks else said
-            links = [Link(f, Text("{words}", "{words}", words=f.text[:160]), STRONG) for f in facts[:3]]
-            out = Hypothesis("device-stuck", what, text, ranks, PROBABLE, None, links)
-            out.contradicts = claim_of_launcher(case.waits, ranks) if ranks else []
-            out.explains = [(kind, r) for kind in CONSEQUENCES for r in ranks]
-            out.missing.append(Text("kernel log of the node (Xid lines), nvidia-smi -q",
-                                    "该节点的内核日志（Xid 行）、nvidia-smi -q"))  # fmt: skip
-            yield out
 
 
 def _by_recorder(case: Case, ranks: list[int], reported: list[Fact]) -> Hypothesis:

@@ -13,23 +13,20 @@ from ..absence import (
     Absence,
     absence,
     missing_of_a_killer,
-    own_exception,
     said_nothing,
     told_elsewhere,
-    unlisted,
     unseen,
 )
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, Cause, Hypothesis
 from ..ranks import SIGNAL_NAMES, failed
 from ..said import and_waiters, claim_of_launcher, last_words, plural, sure, waiting, who
-from ..waits_stacks import COLLECTIVE, HANDLE, PAIRS, RECEIVE, SEND
+from ._rank_absent import ended_by_itself, waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..model import Case
-    from ..waits import Waits
 
 CAUSE = Cause(
     kind="rank-absent",
@@ -44,7 +41,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     if failed(case) is False:
         return
     waits = case.waits
-    candidates = set(waits.roots) | {r for r in case.ranks if _ended_by_itself(case, r)}
+    candidates = set(waits.roots) | {r for r in case.ranks if ended_by_itself(case, r)}
     if waits.roots:  # an exception of a rank that was waiting is a consequence
         candidates -= set(waits.waiters()) - set(waits.roots)
     gone: dict[tuple[str, str], list[Absence]] = {}
@@ -52,7 +49,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
         found = absence(waits, rank)
         if found.how == UNKNOWN and (rank not in waits.roots or waits.busy(rank)):
             continue
-        if found.how == EXITED and found.code and rank not in waits.roots and _waited(waits, rank):
+        if found.how == EXITED and found.code and rank not in waits.roots and waited(waits, rank):
             continue  # the error that it ended with is that of its wait
         felt = waits.waiting_for(rank) or case.of("lost", "watchdog") or said_nothing(case, rank, found.code)
         if found.how != ALIVE and (found.how != EXITED or felt):
@@ -64,19 +61,6 @@ def check(case: Case) -> Iterator[Hypothesis]:
         yield _hypothesis(case, how, sub, rows, ranks)
     if not gone and not waits.told_apart:
         yield from (h for h in unseen(case) if h.cause == CAUSE.kind)
-
-
-def _waited(waits: Waits, rank: int) -> bool:
-    """Whether a dump or a stack shows the rank inside a call of its own."""
-    at = waits.places.get(rank)
-    return waits.busy(rank) or (at is not None and at.what in (COLLECTIVE, SEND, RECEIVE, PAIRS, HANDLE))
-
-
-def _ended_by_itself(case: Case, rank: int) -> bool:
-    known = case.ranks[rank]
-    return own_exception(case, rank) is not None or (known.code is not None and not known.closed) or (
-        known.code is None and any(f.values.get("done") for f in case.of("output", rank=rank))
-    ) or (known.code is None and not known.closed and unlisted(case, rank))  # fmt: skip
 
 
 def _hypothesis(case: Case, how: str, sub: str, rows: list[Absence], ranks: list[int]) -> Hypothesis:

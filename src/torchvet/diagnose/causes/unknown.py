@@ -9,12 +9,13 @@ from ..memory import growth_text, growths
 from ..model import MEDIUM, POSSIBLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import SIGNAL_NAMES, failed
 from ._say import named
+from ._unknown import pods_ended, vanished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..model import Case, Fact
+    from ..model import Case
 
 CAUSE = Cause(
     kind="unknown",
@@ -35,11 +36,11 @@ def check(case: Case) -> Iterator[Hypothesis]:
         f for f in case.of("exit") if f.values.get("by") in ("kubernetes", "docker") and f.values.get("code") == 137
     ]
     if pods and not case.of("oom-kill", "cgroup", "scheduler"):
-        yield _pods(pods)
+        yield pods_ended(pods)
         return
     died = [f for f in case.of("died") if f.rank is not None]
     if died:
-        yield _vanished(died)
+        yield vanished(died)
         return
     ended = [f for f in case.of("terminated") if f.values.get("by") in ("launcher", "trainer")]
     if ended and not any(r.code not in (None, 0) and not r.closed for r in case.ranks.values()):
@@ -66,36 +67,6 @@ def check(case: Case) -> Iterator[Hypothesis]:
             )
         )
         yield out
-
-
-def _pods(facts: list[Fact]) -> Hypothesis:
-    names = ", ".join(sorted({str(f.values.get("pod") or "?") for f in facts})[:4])
-    summary = Text("{pods} ended with exit code 137 (SIGKILL) and no OOM record; who sent it is not known",
-                   "{pods} 以退出码 137（SIGKILL）结束且没有 OOM 记录，发送者未知", pods=names)  # fmt: skip
-    ranks = sorted({f.rank for f in facts if f.rank is not None})
-    out = Hypothesis("unknown", "SIGKILL by unknown", summary, ranks, POSSIBLE)
-    out.supports = [Link(f, Text("{words}", "{words}", words=f.text[:140]), STRONG) for f in facts[:3]]
-    out.missing = [
-        Text("events of the pod and of the node (kubectl get events)", "Pod 与节点的事件（kubectl get events）"),
-        Text("kernel log of the node", "节点的内核日志"),
-    ]
-    return out
-
-
-def _vanished(facts: list[Fact]) -> Hypothesis:
-    """Ray lost a worker: its connection ended, and nobody saw with which signal."""
-    ranks = sorted({f.rank for f in facts if f.rank is not None})
-    summary = Text("the process of {who} died without a word: by SIGKILL or in native code, Ray does not know",
-                   "{who} 的进程无声消失：被 SIGKILL 或在本地代码中崩溃，Ray 也不知道", who=named(ranks))  # fmt: skip
-    out = Hypothesis("unknown", "died without a word", summary, ranks, POSSIBLE)
-    out.supports = [Link(f, Text("{words}", "{words}", words=f.text[:140]), STRONG) for f in facts[:3]]
-    out.missing = [
-        Text("raylet.out and the standard error of that worker (ray logs)",
-             "raylet.out 与该 worker 的标准错误（ray logs）"),
-        Text("kernel log of the node (dmesg -T): OOM kills and segfaults",
-             "节点的内核日志（dmesg -T）：OOM kill 与 segfault"),
-    ]  # fmt: skip
-    return out
 
 
 def _killed(case: Case, ranks: list[int]) -> Hypothesis:
