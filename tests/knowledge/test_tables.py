@@ -60,6 +60,13 @@ def test_aliases_lead_to_the_row(name, row):
     assert found is not None and found.name == row
 
 
+def test_an_alias_of_every_class_of_a_package_stands_for_its_method():
+    row = knowledge.api("torchmetrics.classification.MulticlassF1Score.compute")
+    assert row is not None and row.name == "torchmetrics.Metric.compute"
+    assert knowledge.api("torchmetrics.classification.MulticlassF1Score.plot") is None
+    assert knowledge.api("othermetrics.Score.compute") is None
+
+
 def test_unknown_names_stay_as_they_are():
     assert knowledge.canonical("mypackage.module.barrier") == "mypackage.module.barrier"
     assert knowledge.api("mypackage.module.barrier") is None

@@ -148,3 +148,15 @@ def test_definitions_are_found_under_if_and_try():
 def test_bad_source_raises_what_the_compiler_raises(source):
     with pytest.raises((SyntaxError, ValueError, RecursionError, MemoryError)):
         lower(source)
+
+
+def test_patterns_give_the_values_that_they_stand_for():
+    source = (
+        "match x:\n case 0 | 1: pass\n case None: pass\n case Kind.A as k: pass\n case {'a': b}: pass\n case y: pass"
+    )
+    match = lower(source.encode())[0]
+    values, singleton, named, structure, anything = match[4]
+    assert [v[2] for v in values] == [0, 1]
+    assert [v[2] for v in singleton] == [None]
+    assert [(v[0], v[3]) for v in named] == [("attr", "A")]
+    assert structure is None and anything == ()

@@ -118,6 +118,18 @@ def of_this_rank(v: Value) -> bool:
     return own(v) or is_local(v)
 
 
+def table(v: Value) -> bool:
+    """A dictionary with data of this rank alone in it."""
+    return v[0] == "dict" and any(of_this_rank(x) for _, x in v[1])
+
+
+def agreed(f: Frame, e: Expr) -> None:
+    """A function that communicates is handed tables of this rank's numbers: it may reduce what is in them."""
+    for a in (*e[3], *[x for _, x in e[4]]) if e[0] == "call" else ():
+        if a[0] == "name" and table(f.env.get(a[2], UNKNOWN)):
+            f.env[a[2]] = f.sym(e[1], a[2])
+
+
 def put_into(f: Frame, v: Value, e: Expr) -> None:
     """`losses.append(loss.item())`: the list holds numbers of this rank alone."""
     held = collected(v)

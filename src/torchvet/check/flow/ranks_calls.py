@@ -281,8 +281,11 @@ def followed(
     if trace.matters or trace.busy:
         f.items.append(("call", trace, e[1], label))
     f.called_elsewhere()
-    if receiver is not None and any(map(ranks_batches.of_this_rank, bound.values())):
-        ranks_flags.told(f, trace, function, bound, e)
+    if trace.has_ops:
+        ranks_batches.agreed(f, e)
+    given = any(map(ranks_batches.of_this_rank, bound.values()))
+    if receiver is not None and (given or f.dots):
+        ranks_flags.told(f, trace, function, bound, e, given)
     for name in trace.outs:
         argument = machine.argument(function, receiver, name, e)
         whole = dotted(argument) if argument is not None else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..program.model import blocks_of, dotted
 from ..source.patterns import Later, of_names
 from .ranks_batches import of_this_rank
-from .ranks_values import REDUCED, depends_on_rank, op, varies
+from .ranks_values import REDUCED, UNKNOWN, depends_on_rank, op, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,13 +141,18 @@ def set_by_some(f: Frame, function: Function, e: Expr) -> None:
                 f.put(f"{whole}.{t[3]}", op("sel", ranked, ("sym", (*key, "set")), ("sym", (*key, "unset"))))
 
 
-def told(f: Frame, trace: Trace, function: Function, bound: dict[str, Value], e: Expr) -> None:
+def told(f: Frame, trace: Trace, function: Function, bound: dict[str, Value], e: Expr, given: bool) -> None:
     """A method that is given data of this rank alone leaves it, and decisions on it, in its object: `stopper(loss)`,
-    then `if stopper.stop`."""
+    then `if stopper.stop`. One that is not may agree on what is there: `meter.all_reduce()`."""
     held = e[2][2] if e[2][0] == "attr" and e[2][3] == function.name else e[2]
     whole = dotted(held) if function.is_method and function.params else None
-    if whole is None:
+    if whole is None or not (given or whole.partition(".")[0] in f.dots):
         return
     for field, v in f.machine.left_in(trace, function.params[0][0]).items():
-        if of_this_rank(v) and "." not in field:
-            f.put(f"{whole}.{field}", f.machine.substituted(v, function, bound))
+        name = f"{whole}.{field}"
+        if "." in field:
+            continue
+        if given and of_this_rank(v):
+            f.put(name, f.machine.substituted(v, function, bound))
+        elif not of_this_rank(v) and of_this_rank(f.env.get(name, UNKNOWN)):
+            f.put(name, REDUCED if v == REDUCED else f.sym(e[1], name))

@@ -249,7 +249,7 @@ class Frame:
         self.env = dict(out)
         for e in ends:
             for name, v in e.items():
-                if v[0] == "batch" or (v[0] == "graph" and name in changed):
+                if v[0] == "batch" or (v[0] == "graph" and name in changed) or ranks_batches.table(v):
                     self.env[name] = v  # what the last turn left
         return items
 
@@ -462,6 +462,8 @@ class Frame:
             elif holder and held is not None and held[0] == "dict" and index[0] == "const":
                 kept = tuple([(k, v) for k, v in held[1] if k != index[1]])
                 self.env[holder] = ("dict", (*kept, (index[1], value)))
+            elif holder and held is not None and ranks_batches.table(held):
+                self.env[holder] = self.sym(pos, holder)  # `for k in sums: sums[k] = reduced(sums[k])`
             elif holder and varies(value):
                 self.dotted = self.dotted or "." in holder
                 self.env[holder] = ("list", (value,)) if held is None or held[0] != "list" else held

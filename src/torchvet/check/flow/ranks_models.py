@@ -275,6 +275,7 @@ def follows(f: Frame, callee: Value, args: list[Value], e: Expr) -> Value:
     """The result of a call that is not followed: a graph passes through it unless the call takes it off."""
     name = e[2][-1] if e[2][0] in ("name", "attr") else ""
     if reduces(name):
+        ranks_batches.agreed(f, e)
         return REDUCED
     removes = name in knowledge.graph("remover_methods") or name in knowledge.graph("remover_builtins")
     for a in args:
