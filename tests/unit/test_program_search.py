@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from torchvet.check.program import callers
 from torchvet.check.program import program as program_module
 from torchvet.check.program.attributes import may_set
 from torchvet.check.program.callers import defines
@@ -137,3 +138,25 @@ def test_lines_are_the_same_for_all_line_ends_and_however_many_files(tmp_path: P
         assert [program.source_line(path, n) for n in range(9)] == ["", *lines, ""]
         assert program.lines_of(c) == lines[:4] and program.lines_of(f) == lines[1:4]
         assert program.lines_of(g) == lines[5:] and program.text_of(g) == "def g():\n    return 2"
+        for first in range(8):
+            for end in range(8):
+                assert program.text_between(path, first, end) == "\n".join(lines[first:end])
+
+
+@pytest.mark.parametrize("few", [0, 10])
+@pytest.mark.parametrize("near", [0, 400])
+def test_callers_are_looked_for_in_modules_first_and_in_the_files_of_a_small_project(
+    tmp_path: Path, few: int, near: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "FEW_QUERIES", few)
+    monkeypatch.setattr(callers, "NEAR_FILES", near)
+    call = "from z import run\n\n\ndef {}():\n    run()\n"
+    program = program_of(tmp_path, z="def run():\n    pass\n\n\ndef stop():\n    pass\n", y=call.format("first"))
+    for name in "ab":
+        (tmp_path / f"{name}.py").write_text(call.format(name))
+    program.files += ["a.py", "b.py"]
+    run, stop = (program.modules["z.py"].functions[n] for n in ("run", "stop"))
+    assert program.callers(stop) == []
+    program.module("b.py")  # comes when names are indexed already
+    found = [f.name for f, _ in program.callers(run)]
+    assert found == ["first", "b", "a"] if near else found == ["first", "b"]
