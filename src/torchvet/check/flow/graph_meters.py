@@ -24,6 +24,8 @@ DIRECT = (
 FORWARD = Later(DIRECT)
 KEEPING = Later(DIRECT + r"|self\.\w+\(")
 """Text of a function that may keep what it is given, by itself or by another method."""
+UNNAMED = ("call", "iter", "join", "param", "phi")
+"""What is called without a name of its own, a model or a function that was passed: no object is said to keep."""
 DEEPEST_KEEPER = 2
 """Calls inside a callee that are looked into."""
 
@@ -65,6 +67,8 @@ class Meters(Keeping):
             return
         if call.external is not None or (call.method and not self.may_be_keeper(call.method, f)):
             return
+        if call.callee.kind in UNNAMED:
+            return
         # `metrics["loss"] = loss; metrics.accumulate()`: the object holds it already
         held = node.graph.contents.get(call.receiver, ()) if call.receiver.kind == "object" else ()
         given = [n for n in (*call.arguments, *call.keywords.values(), *held) if self.may_carry(n)]
@@ -80,11 +84,7 @@ class Meters(Keeping):
     def may_be_keeper(self, name: str, f: Function) -> bool:
         """May a method of this name, called in `f`, keep what it is given: one of a parsed module does, or a file from
         which `f`'s module imports classes has one. A name that nobody defines is that of a called attribute."""
-        if self.keeps_by_name(name):
-            return True
-        if name in self._by_name:
-            return name in self.shared.methods_imported(f.module)
-        return self.keeps_by_name("__call__") or self.keeps_by_name("forward")
+        return self.keeps_by_name(name) or name in self.shared.methods_imported(f.module)
 
     def keeps_by_name(self, name: str) -> bool:
         modules = self.program.modules

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .graph_values import Graph
 
 CALLER_LEVELS = 2
-NEXT = r"(\w+)\b(?!\.)[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?"
+NEXT = r"(\w+)(?=[ \t]*[=,:)\]\[])[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?"
 STATE = Later(
     # plain characters first: `re` looks for them quickly
     r"self(?<=\bself)\.(?:" + NEXT + r"\bself\.\1\b"  # self.x = f(self.x), over a few lines
