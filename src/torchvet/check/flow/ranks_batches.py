@@ -89,10 +89,12 @@ def may_be_missing(f: Frame, of: Value) -> bool:
     if collate[0] == "inst":
         function = f.machine.program.method(collate[1], "__call__")
     if collate[0] == "closure":
-        function = f.machine.nested_function(collate)
+        function = f.machine.made_as(collate)
     if function is None:
         return False
-    given: list[Any] = [s[2] for s in f.machine.program.statements(function) if s[0] == "return"]
+    given: list[Any] = [function[3]] if isinstance(function, tuple) else []
+    if not given:
+        given = [s[2] for s in f.machine.program.statements(function) if s[0] == "return"]
     given += [x for e in given if e and e[0] == "ifexp" for x in e[3:5]]
     nothing = [e for e in given if not e or (e[0] == "const" and e[2] is None)]
     return 0 < len(nothing) < len(given)

@@ -186,10 +186,9 @@ class Machine(Names):
             found = self._closure_of[key] = ("closure", len(self._closures) - 1)
         return found
 
-    def nested_function(self, value: Value) -> Function | None:
-        """The function of a closure; None for a lambda."""
-        made, _ = self._closures[value[1]]
-        return made if isinstance(made, Function) else None
+    def made_as(self, closure: Value) -> Any:
+        """What a closure was made of: a `Function`, or the expression of a lambda."""
+        return self._closures[closure[1]][0]
 
     def run_closure(self, f: Frame, value: Value, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
         made, home = self._closures[value[1]]

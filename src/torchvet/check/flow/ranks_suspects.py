@@ -441,7 +441,7 @@ class Suspects:
         """Whether what callers pass for a parameter can matter: its name is that of a rank, or a rank or a
         collective is
         read from it; in a small project also when it is called like a model."""
-        if name in self.words:
+        if name in self.words or ("oader" in name and id(f) in self._deciding):
             return True
         text = self.text_of(f)
         called = calls_name(text, name)
