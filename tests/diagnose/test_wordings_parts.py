@@ -409,3 +409,33 @@ def test_the_bytes_of_a_barrier_are_named_no_operation(tmp_path):
     first = diagnose([str(tmp_path)]).verdicts[0]
     assert (first.cause, first.ranks) == ("collective-mismatch", [0])
     assert "another call" in str(first.summary) and " reduce" not in str(first.summary)
+
+
+def restarted(folder, first: dict[int, int], root: int, second: dict[int, int], then: int) -> Job:
+    """Two attempts of three ranks: `first` and `second` are the exit codes by rank."""
+    Job(folder, 3).steps(0, 4).ended(first, root)
+    agent = (folder / "launcher.log").read_text().split("Traceback")[0]
+    job = Job(folder, 3, attempt=1).ended(second, then)
+    (folder / "launcher.log").write_text(agent + (folder / "launcher.log").read_text())
+    return job
+
+
+MESH = "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.h:311] Connect timeout [none]"
+
+
+def test_a_restart_that_never_came_up_is_not_the_failure(tmp_path):
+    job = restarted(tmp_path, {0: -15, 1: -15, 2: 1}, 2, {0: 1, 1: -15, 2: -15}, 0)
+    for r in range(3):
+        job.raised(r, MESH, MAIN, prefix=False)
+    Job(tmp_path, 3).raised(2, "KeyError: 'lang'", MAIN)
+    found = diagnose([str(tmp_path)])
+    assert [(h.cause, h.ranks) for h in found.verdicts] == [("rank-absent", [2])]
+    assert any("attempt_1" in name for name, _ in found.inventory.problems)
+
+
+def test_a_restart_that_made_steps_is_what_counts(tmp_path):
+    job = restarted(tmp_path, {0: -15, 1: -9, 2: -15}, 1, {0: 1, 2: -15}, 0).steps(4, 9)
+    job.raised(0, "ValueError: bad crop", MAIN)
+    found = diagnose([str(tmp_path)])
+    assert [(h.cause, h.sub, h.ranks) for h in found.verdicts] == [("rank-absent", "crashed: ValueError", [0])]
+    assert found.case.ranks[1].code != -9

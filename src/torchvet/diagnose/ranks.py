@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
+from .attempts import last_attempts
 from .devices import HARDWARE
 from .evidence.patterns import numbers
 from .evidence.places import place_of
@@ -54,7 +55,7 @@ def settle(case: Case) -> None:
     for fact in case.facts:
         if not isinstance(fact.rank, int):
             fact.rank = None  # a line that was damaged: no number of any job
-    _last_attempts(case)
+    last_attempts(case)
     bases = _bases(case)
     places = _places(case, bases)
     for fact in case.facts:
@@ -76,38 +77,6 @@ def settle(case: Case) -> None:
     _describe(case, pids)
     _lonely(case)
     _missing(case)
-
-
-def _last_attempts(case: Case) -> None:
-    """Only the last attempt of a restarted job counts; the earlier ones are named."""
-    last: dict[tuple[str, str], int] = {}
-    of: dict[str, tuple[tuple[str, str], int]] = {}
-    for source in {f.source for f in case.facts}:
-        place = place_of(source)
-        if place.tree and place.attempt is not None:
-            key = (place.node, place.run)
-            of[source] = (key, place.attempt)
-            last[key] = max(last.get(key, 0), place.attempt)
-    old = {s for s, (key, attempt) in of.items() if attempt < last[key]}
-    restarts: dict[str, int] = {}
-    for fact in case.of("attempt"):
-        restarts[fact.source] = max(restarts.get(fact.source, 0), fact.line)
-    if not old and not restarts:
-        return
-    for key, attempt in sorted(last.items()):
-        if attempt and any(k == key for s in old for k in [of[s][0]]):
-            folder = "/".join(p for p in (*key, f"attempt_0..{attempt - 1}") if p)
-            case.inventory.problems.append(
-                (folder, Text("earlier attempts: not part of this verdict", "较早的尝试：不计入本次结论"))
-            )
-    case.facts = [
-        f for f in case.facts
-        if f.source not in old
-        and not (f.kind in ("exit", "closing", "terminated") and f.line < restarts.get(f.source, 0))
-    ]  # fmt: skip
-    case.by_kind.clear()
-    for fact in case.facts:
-        case.by_kind.setdefault(fact.kind, []).append(fact)
 
 
 def _same_node(a: str, b: str) -> bool:
