@@ -297,3 +297,20 @@ def test_segments_alone_are_a_snapshot(tmp_path):
         2 * MB,
     )
     assert site.values["path"] == "/workspace/proj/evaluate.py"
+
+
+def test_a_trace_that_names_process_groups_is_no_recorder_dump(tmp_path):
+    """The header that torch.profiler writes in a job with process groups (torch 2.13)."""
+    head = (
+        '{\n    "schemaVersion": 1,\n    "deviceProperties": [],\n    \n      "trace_id": "1951AC03AC61412E89407BD4BED8469E",\n      "with_stack": 1,\n'
+        '      "distributedInfo": {"backend": "gloo", "rank": 2, "world_size": 4, "pg_count": 1, "pg_config": [{"pg_name": "0", "pg_desc": '
+        '"default_pg", "backend_config": "cpu:gloo,cuda:gloo", "pg_size": 4, "ranks": [0, 1, 2, 3]}]},\n      "host_name": "vm",\n'
+        '    "displayTimeUnit": "ms",\n    "baseTimeNanoseconds": 1790857026000000000,\n    "traceEvents": [\n    \n  '
+    )
+    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "ts": 5210018665343.402 + 1000 * i, "dur": 900.0, "pid": 1, "tid": 1}
+              for i in range(3)]  # fmt: skip
+    path = tmp_path / "vm_14134.1796067044362539149.pt.trace.json"
+    path.write_text(head + ",\n  ".join(json.dumps(e) for e in events) + '\n  ],\n  "traceName": "x"\n}')
+    assert reader_of(item_of(path), all_readers()) is trace.READER
+    (fact,) = facts(trace, path)
+    assert (fact.rank, fact.values["world"], fact.values["steps"]) == (2, 4, 3)
