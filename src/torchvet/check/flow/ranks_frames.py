@@ -312,7 +312,7 @@ class Frame:
             kinds = [x[0] for x in walk_block(block)]
             goes_on = "continue" in kinds and "for" not in kinds and "while" not in kinds
             reraises = bool(block) and block[-1][0] == "raise" and not goes_on
-            handlers.append((items, pos, reraises, exceptions(kind)))
+            handlers.append((items, pos, reraises or self.agreed(kind), exceptions(kind)))
             if handler_alive:
                 ends.append(handler_env)
         self.env = env
@@ -329,6 +329,14 @@ class Frame:
         self.env = final_env
         self.items.append(("try", body, tuple(handlers), orelse, final, s[1]))
         return bool(ends) and final_alive
+
+    def agreed(self, kind: Expr | None) -> bool:
+        """Whether a handler takes what no rank meets alone: Ctrl-C, which the launcher hands on to all, and exceptions
+        of the program's own, which say that it decided to end (if each rank did is asked where they are raised)."""
+        kinds = () if kind is None else kind[2] if kind[0] == "tuple" else (kind,)
+        return bool(kinds) and all(
+            x[0] in ("name", "attr") and (x[-1] == "KeyboardInterrupt" or self.eval(x)[0] == "class") for x in kinds
+        )
 
     def do_match(self, s: Stmt) -> bool:
         return self.do_case(("case", s[2][1], self.eval(s[2]), s[3], s[4]))

@@ -7,7 +7,7 @@ A function is a *region tree* of items, in order:
     ("if", Value, then, orelse, pos, test pos)         blocks are tuples of items
     ("loop", key, trip Value, body, orelse, pos)       `for`
     ("while", Value, body, orelse, pos, test pos)
-    ("try", body, handlers, orelse, final, pos)        a handler is (items, pos, re-raises, exception names)
+    ("try", body, handlers, orelse, final, pos)        a handler is (items, pos, parts nobody, exception names)
     ("exit", how, pos)                                 return, break, continue, raise, quit (ends the program quietly)
     ("hole",)                                          where a generator-based context manager runs its body
 
