@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """What `torchvet run` costs a training job of two gloo ranks on CPUs.
 
-    python bench/overhead.py [--pairs 10] [--whole 4] [--seconds 40] [--only within|between] [--dry-run]
+    python bench/overhead.py [--pairs 10] [--whole 4] [--seconds 60] [--only within|between] [--loop MLP] [--dry-run]
 
-1. Within a job: under `torchvet run`, the recorders of both ranks are switched off and on again every half second
-   (hooks taken out and put back, looks skipped, the wrapping process stopped), and the steps of each part that is on
-   are compared with the parts that are off before and after it. Nothing but the recorders differs.
+1. Within a job: under `torchvet run`, parts of half a second with the recorders of both ranks and parts without (hooks
+   taken out, looks of the ranks and of the wrapping process skipped) come in pairs, which of the two first by chance;
+   compared is the time of all parts with and of all parts without. Nothing but the recorders differs. The last rows
+   switch nothing: what they show is the noise of the method. By chance, since looks come every two seconds, which in a
+   regular order fell always or never into parts that were on; the time of all parts, since a median of parts does not
+   see what few of them have; and skipped, since a wrapping process that is stopped (SIGSTOP) does more when it goes on
+   than it does otherwise: it passes SIGCONT on, writes that down and syncs, and looks at once.
 2. Between jobs: the same loop with and without `run`. Both jobs of a pair are alive at once and take turns of a second:
    while one runs, all processes of the other are stopped (SIGSTOP), and the time of its stops is taken off. This gives
    start-up and memory; its time says less: two processes of the very same program differ by several percent (third
@@ -67,11 +71,11 @@ def step():
 for _ in range(3):
     step()
 dist.barrier()
-if len(sys.argv) > 3:  # parts of so many steps, every other one without recorders
-    import signal
+if len(sys.argv) > 3:  # parts of so many steps, half of them without recorders
+    import mmap, random
     from torch.optim import optimizer as hooks
     from torchvet.run import rank
-    watch, wrapper = rank._watch, int(os.environ["WRAPPER"])
+    watch, switch = rank._watch, mmap.mmap(os.open(os.environ["SWITCH"], os.O_RDWR), 1)
     marked, look, stepped = torch.autograd.backward, watch.look, dict(hooks._global_optimizer_post_hooks)
 
     def recorders(on):
@@ -80,18 +84,21 @@ if len(sys.argv) > 3:  # parts of so many steps, every other one without recorde
         hooks._global_optimizer_post_hooks.clear()
         if on:
             hooks._global_optimizer_post_hooks.update(stepped)
-        if dist.get_rank() == 0:
-            os.kill(wrapper, signal.SIGCONT if on else signal.SIGSTOP)
+        switch[0] = on
 
-    took = []
-    for part in range(int(sys.argv[3])):
-        recorders(part % 2 == 1)
-        dist.barrier()
-        start = time.perf_counter()
-        for _ in range(steps):
-            step()
-        dist.barrier()
-        took.append(time.perf_counter() - start)
+    took, draw = [], random.Random(int(sys.argv[4]))
+    for pair in range(int(sys.argv[3])):
+        first = draw.random() < 0.5
+        for on in (first, not first):
+            recorders(on and sys.argv[5] == "recorders")
+            dist.barrier()
+            start = time.perf_counter()
+            for _ in range(steps):
+                step()
+            dist.barrier()
+            took.append([on, time.perf_counter() - start])
+            if torch.autograd.backward is not marked:
+                watch.graphs.backwards += steps  # how many it marks of each second depends on how many there are
     recorders(True)
     if dist.get_rank() == 0:
         print("MEASURED", json.dumps(took), flush=True)
@@ -157,25 +164,31 @@ class Job:
         return [start - began - stopped(began, start), end - start - stopped(start, end), memory]
 
 
+LOOPS = ("convolutions", "MLP")
 PART = 0.5
 """Seconds of a part of a job whose recorders are switched; the machine's own noise is of seconds."""
-WRAPPED = """
-import os, sys
-os.environ["WRAPPER"] = str(os.getppid())
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+WRAPPER = """
+import mmap, os, sys
+from torchvet.cli import main
+from torchvet.run.launcher import Run
+switch, look = mmap.mmap(os.open(os.environ["SWITCH"], os.O_RDWR), 1), Run.look
+Run.look = lambda self: look(self) if switch[0] else None
+sys.exit(main(sys.argv[1:]))
 """
 
 
-def within(kind: str, parts: int, steps: int, folder: Path) -> float:
-    """Percent by which steps with recorders take longer than those beside them without, in one job (rank 0)."""
+def within(kind: str, pairs: int, steps: int, folder: Path, draw: int, switched: str) -> float:
+    """Percent by which the parts with recorders take longer, all together, than those without, in one job (rank 0)."""
     (folder / "job.py").write_text(JOB)
+    (folder / "switch").write_bytes(b"\0")
     out = tempfile.mkdtemp(dir=folder)
-    command = [sys.executable, "-m", "torchvet", "run", "--out", out, "--", sys.executable, "-c", WRAPPED, str(PAIR)]
-    command += [str(folder / "job.py"), kind, str(steps), str(parts)]
-    done = subprocess.run(command, env=environment(), capture_output=True, encoding="utf-8", check=True)
-    took: list[float] = json.loads(done.stdout.split("MEASURED", 1)[1].splitlines()[0])
-    ratios = [took[i] / ((took[i - 1] + took[i + 1]) / 2) for i in range(1, parts - 1, 2)]
-    return 100 * (statistics.median(ratios) - 1)
+    command = [sys.executable, "-c", WRAPPER, "run", "--out", out, "--", sys.executable, str(PAIR)]
+    command += [str(folder / "job.py"), kind, str(steps), str(pairs), str(draw), switched]
+    words = {**environment(), "SWITCH": str(folder / "switch")}
+    done = subprocess.run(command, env=words, capture_output=True, encoding="utf-8", check=True)
+    took: list[tuple[bool, float]] = json.loads(done.stdout.split("MEASURED", 1)[1].splitlines()[0])
+    on, off = (sum(seconds for was, seconds in took if was is state) for state in (True, False))
+    return 100 * (on / off - 1)
 
 
 def environment() -> dict[str, str]:
@@ -221,28 +234,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--whole", type=int, default=4, help="pairs of jobs, of half the seconds")
-    parser.add_argument("--seconds", type=float, default=40.0, help="length of one loop")
+    parser.add_argument("--seconds", type=float, default=60.0, help="length of one loop")
     parser.add_argument("--only", choices=("within", "between"))
+    parser.add_argument("--loop", choices=LOOPS, help="one of the loops")
     parser.add_argument("--dry-run", action="store_true", help="print, do not write RESULTS.md")
     given = parser.parse_args()
     inside, outside = [], []
-    for kind in ("convolutions", "MLP"):
+    for kind in (given.loop,) if given.loop else LOOPS:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             alone = Job(kind, 20, False, folder)
             alone.process.wait()
             each = alone.result()[1] / 20
             steps = max(20, int(given.seconds / 2 / each))
-            if given.only != "between":
-                part = max(1, round(PART / each))
-                parts = 2 * max(3, int(given.seconds / (part * each) / 2)) + 1  # the first and the last are off
+            part = max(1, round(PART / each))
+            pairs = max(3, round(given.seconds / (part * each) / 2))
+            for switched in ("recorders", "nothing") if given.only != "between" else ():
                 slower = []
                 for i in range(given.pairs):
-                    slower.append(within(kind, parts, part, folder))
-                    print(f"{kind} job {i + 1}: {slower[-1]:+.2f} %", file=sys.stderr, flush=True)
+                    slower.append(within(kind, pairs, part, folder, i, switched))
+                    print(f"{kind} job {i + 1}, {switched} switched: {slower[-1]:+.2f} %", file=sys.stderr, flush=True)
+                middle, low, high = statistics.median(slower), share(slower, 0.05), share(slower, 0.95)
                 inside.append(
-                    f"| {kind} | {parts} x {part} | {given.pairs} | {statistics.median(slower):+.2f} % "
-                    f"| {share(slower, 0.95):+.2f} % |"
+                    f"| {kind} | {switched} | {2 * pairs} x {part} | {given.pairs} | {middle:+.2f} % "
+                    f"| {low:+.2f} % | {high:+.2f} % |"
                 )
             for watching in (True, False) if given.only != "within" else ():
                 rows = []
@@ -261,9 +276,10 @@ def main() -> int:
                 )
     text = "## What `torchvet run` costs a job\n\n`python bench/overhead.py`: two gloo ranks on CPUs.\n\n"
     text += (
-        "Within a job, recorders switched on and off:\n\n| loop | parts x steps | jobs | median | 95th percentile |\n"
+        "Within a job, parts with and without:\n\n| loop | switched | parts x steps | jobs | median | 5th percentile "
+        "| 95th percentile |\n"
     )
-    text += "|---|---|---|---|---|\n" + "\n".join(inside) + "\n\n"
+    text += "|---|---|---|---|---|---|---|\n" + "\n".join(inside) + "\n\n"
     text += (
         "Between jobs that take turns of a second:\n\n| loop | `run` | steps | pairs | median | 5th to 95th percentile "
     )

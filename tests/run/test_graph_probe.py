@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchvet.run.graph_probe import GraphProbe
+from torchvet.run import graph_probe
+from torchvet.run.graph_probe import KEY, MARKS, GraphProbe
 
 SITE = ("train.py", 7, "step")
 
@@ -28,3 +29,28 @@ def test_looks(looks, named):
         probe.look(steps)
         said += probe.growing()
     assert [site for site, _ in said] == ([SITE] if named else [])
+
+
+def test_of_a_fast_loop_a_sample_is_marked(monkeypatch):
+    """Few marks a second, and still the number of live graphs is about right."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.autograd, "backward", torch.autograd.backward)
+    monkeypatch.setattr(torch, "compile", torch.compile)
+    now = [100.0]
+    monkeypatch.setattr(graph_probe, "monotonic", lambda: now[0])
+    probe = GraphProbe(torch)
+    probe.install()
+    x = torch.ones(1, requires_grad=True)
+    kept, said = [], []
+    for look in range(1, 11):
+        for _ in range(300):
+            kept.append((x * 2).sum())
+            kept[-1].backward()
+        now[0] += 0.5
+        probe.look(300 * look)
+        said += probe.growing()
+    assert len(said) == 1
+    live = next(n for (_, _, name), n in probe.live.items() if name == test_of_a_fast_loop_a_sample_is_marked.__name__)
+    assert 0.7 < live / len(kept) < 1.4
+    later = [loss for loss in kept[600:] if KEY in loss.grad_fn.metadata]
+    assert 0 < len(later) < 3 * MARKS * 0.5 * 8

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 
 import pytest
 from jobs import settings
@@ -102,3 +103,23 @@ def test_copies_are_bounded(tmp_path, monkeypatch):
     files = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     assert files["x"].startswith(b"000000000\n") and sum(map(len, files.values())) <= 3100
     assert any(f.endswith(b"000000999\n") for f in files.values())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_nobody_wakes_while_nothing_is_printed(tmp_path):
+    """Each time the wrapping process wakes, it takes a core from a rank."""
+    program = """
+    import os, time
+    def wakes():
+        wrapper = os.getppid()
+        others = [t for t in os.listdir(f"/proc/{wrapper}/task") if int(t) != wrapper]
+        words = [open(f"/proc/{wrapper}/task/{t}/status").read().split() for t in others]
+        return [int(w[w.index("voluntary_ctxt_switches:") + 1]) for w in words]
+    time.sleep(0.5)
+    before = wakes()
+    time.sleep(2)
+    print(sum(wakes()) - sum(before))
+    """
+    words = [*WORDS, tmp_path / "r", "--", sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(words, env=settings(), capture_output=True, text=True)
+    assert int(done.stdout) < 4

@@ -37,9 +37,9 @@ class Deaths:
         self.poll.register(fd, select.POLLIN)
 
     def wait(self, seconds: float) -> None:
-        """Until a process ends, at most `seconds`."""
+        """Until a process ends, at most `seconds`, and one where that cannot be seen."""
         if self.poll is None or not self.open:
-            time.sleep(seconds)
+            time.sleep(min(seconds, 1.0))
             return
         for fd, _ in self.poll.poll(int(1000 * seconds)):
             self.poll.unregister(fd)

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 POLL = 1.0
-"""Seconds between two looks at the ranks."""
+"""Seconds between two looks at the ranks. The end of one is seen at once, whatever this is."""
+CALM = (30.0, 3.0)
+"""After so many seconds without a rank that comes, goes or stands still: seconds between two looks."""
+BEATS = 5.0
+"""Seconds between two looks at when ranks gave their last sign."""
 SERIES = 10.0
 """Seconds between two lines about the node."""
 GPU_SERIES = 30.0
@@ -52,7 +56,10 @@ class Run:
         self.deaths = Deaths()
         self.states: dict[int, str] = {}
         self.gone: set[str] = set()
+        self.known: dict[str, dict[str, Any]] = {}  # about.json of ranks on this node by folder
         self.elsewhere: set[str] = set()  # folders of ranks on other nodes
+        self.changed = time.monotonic()  # when a rank came, went or stood still
+        self.beats_at = 0.0
         self.requested = 0.0
         self.series_at = self.gpus_at = 0.0
         self.gpus_failed = 0
@@ -107,7 +114,7 @@ class Run:
             code = None
             self.deaths.add(child.pid)
             while code is None:
-                self.deaths.wait(POLL)
+                self.deaths.wait(POLL if time.monotonic() - self.changed < CALM[0] else CALM[1])
                 code = child.poll()
                 if code is None:
                     self.fenced(self.look)
@@ -152,7 +159,7 @@ class Run:
     # ------------------------------------------------------------------------------------------------- look
     def ranks(self) -> list[tuple[str, dict[str, Any]]]:
         """(folder, about.json) of the ranks on this node, in this attempt and its restarts. Thousands of ranks may
-        share the folder of a run: what other nodes wrote is read once."""
+        share the folder of a run: each is read once."""
         out = []
         for attempt in sorted(os.listdir(self.out)):
             n = number(attempt)
@@ -163,13 +170,17 @@ class Run:
                 path = os.path.join(folder, name)
                 if not name.startswith("rank_") or path in self.elsewhere:
                     continue
-                about = read_json(os.path.join(path, "about.json"))
+                about = self.known.get(path)
                 if about is None:
-                    continue
-                if about.get("node") == self.host:
-                    out.append((path, about))
-                else:
-                    self.elsewhere.add(path)
+                    about = read_json(os.path.join(path, "about.json"))
+                    if about is None:
+                        continue
+                    if about.get("node") != self.host:
+                        self.elsewhere.add(path)
+                        continue
+                    self.known[path] = about
+                    self.changed = time.monotonic()
+                out.append((path, about))
         return out
 
     def look(self) -> None:
@@ -179,6 +190,9 @@ class Run:
         for _, about in ranks:
             self.deaths.add(int(about["pid"]))
         ranks.sort(key=lambda row: self.deaths.when(int(row[1]["pid"])))  # who died first is told first
+        beats = not now - BEATS < self.beats_at <= now
+        if beats:
+            self.beats_at = now
         for folder, about in ranks:
             if folder in self.gone or os.path.exists(os.path.join(folder, "end.json")):
                 continue
@@ -186,14 +200,18 @@ class Run:
             state = host_series.state(pid)
             if state in ("", "Z", "X"):
                 self.gone.add(folder)
+                self.changed = time.monotonic()
                 last = last_line(os.path.join(folder, "beats.jsonl")) or {}
                 when = self.deaths.when(pid)
                 died = round(when, 3) if when <= time.time() else None
                 self.event("vanished", rank=rank, pid=pid, died=died, step=last.get("step"), last_beat=last.get("t"))
                 continue
+            if not beats and state != "T" and pid not in self.states:
+                continue
             beat = last_line(os.path.join(folder, "beats.jsonl"))
             silent = now - beat["t"] if beat else 0.0
             if silent > STALE or state == "T":
+                self.changed = time.monotonic()
                 if self.states.get(pid) != state:
                     self.states[pid] = state
                     self.event("state", rank=rank, pid=pid, state=state, silent=round(silent, 1))

@@ -64,6 +64,7 @@ class Output:
         self.streams: dict[str, int] = {}
         self.thread: threading.Thread | None = None
         self.over = 0.0
+        self.bell: tuple[int, ...] = ()  # rung at the end: until then nobody wakes without output
         self.terminal = -1
         joined = same(1, 2)
         out = self.channel(1, os.path.join(folder, f"output_{tag}.log"))
@@ -105,6 +106,7 @@ class Output:
         """The command runs: pump until `end`."""
         for fd in self.theirs:
             os.close(fd)
+        self.bell = os.pipe()
         self.thread = threading.Thread(target=self.pump, name="torchvet output", daemon=True)
         self.thread.start()
 
@@ -112,9 +114,14 @@ class Output:
         with selectors.DefaultSelector() as selector:
             for read, ours, kept in self.pumps:
                 selector.register(read, selectors.EVENT_READ, (ours, kept))
+            if self.bell:
+                selector.register(self.bell[0], selectors.EVENT_READ)
             left = len(self.pumps)
             while left:
-                ready = selector.select(0.2)
+                ready = selector.select(0.2 if self.over else None)
+                if self.over and self.bell and self.bell[0] in selector.get_map():
+                    selector.unregister(self.bell[0])
+                    ready = [one for one in ready if one[0].data is not None]
                 late = time.monotonic() - self.over if self.over else 0.0
                 if late > (DRAIN if ready else 0.0):
                     return
@@ -149,7 +156,11 @@ class Output:
         process of ours stays and passes that on."""
         self.over = time.monotonic() + DRAIN
         if self.thread is not None:
+            os.write(self.bell[1], b"!")
             self.thread.join()  # a reader that is slow holds a command up, too
+            for fd in self.bell:
+                os.close(fd)
+            self.bell = ()
         self.pumps = [pump for pump in self.pumps if pump[0] not in self.closed]
         if self.pumps and self.thread is not None:
             self.leave_behind()

@@ -122,7 +122,7 @@ class Watch:
         if self.settings["profile"]:
             self.fenced(self.profile)
 
-    def optimizer_stepped(self) -> None:
+    def optimizer_stepped(self, *_: Any) -> None:
         if self.thread is None:
             self.first_sign()
         if self.thread is not None and not self.by_hand:
@@ -186,7 +186,7 @@ class Watch:
             self.fenced(lambda: switch_on(os.environ, str(self.torch.__version__), prefix))
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        register_optimizer_step_post_hook(untraced(self.torch, lambda *_: self.optimizer_stepped()))
+        register_optimizer_step_post_hook(untraced(self.torch, self.optimizer_stepped))
         if self.graphs is not None:
             self.graphs.install(self.first_sign)
         dist = self.torch.distributed
