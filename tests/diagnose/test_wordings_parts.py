@@ -244,6 +244,20 @@ def one_call_more_and_no_steps_told(job: Job):
     job.ended({0: 1}, 0)
 
 
+@case("p2p-partner-missing", ranks=(2,), sub="isend")
+def the_handle_of_a_send_that_nobody_receives(job: Job):
+    late = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:129] Timed out waiting 8000ms for send operation to complete"
+    here, there = ("/workspace/run/src/train.py", 21, "<module>"), ("/workspace/run/src/train.py", 22, "<module>")
+    for r in (0, 1, 3):
+        stack(job, r, (TORCH, 3252, "all_reduce"), there)
+        job.raised(r, late, there, (TORCH, 3252, "all_reduce"))
+    stack(job, 2, here)
+    job.raised(2, late, here)
+    for r in range(4):
+        dump(job, r, "all_reduce", [[8]], last=6 if r == 2 else 7)
+    job.ended({0: 1, 1: -15, 2: -15, 3: 1}, 0)
+
+
 @case("unknown")
 def ranks_whose_stacks_wait_did_not_leave(job: Job):
     """Their errors are cut off; a pipeline in which all stand in a send or receive."""

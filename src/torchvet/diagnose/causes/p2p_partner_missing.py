@@ -10,7 +10,7 @@ from ..ranks import failed
 from ..said import and_waiters, claim_of_launcher, plural, stack_links, sure, waiting, who
 from ..waits_pairs import blamed
 from ..waits_peers import at_fault
-from ..waits_stacks import PAIRS, RECEIVE, SEND
+from ..waits_stacks import HANDLE, PAIRS, RECEIVE, SEND
 from ._halves import by_dumps, by_source
 
 TYPE_CHECKING = False
@@ -39,7 +39,13 @@ def check(case: Case) -> Iterator[Hypothesis]:
     by_place = {w: [r for r, p in waits.places.items() if p.what == w] for w in (SEND, RECEIVE, PAIRS)}
     if by_place[SEND] and by_place[RECEIVE]:
         return  # both halves are there, as far as stacks tell
-    for op in (RECEIVE, SEND, PAIRS):
+    # gloo's recorder holds all collectives and no sends: who waits for a handle and has none open waits for a message
+    by_place[HANDLE] = [
+        r for r, p in waits.places.items()
+        if p.what == HANDLE and r in waits.roots and not waits.busy(r)
+        and (dump := waits.dumps.get(r)) is not None and dump.values.get("backend") == "gloo"
+    ]  # fmt: skip
+    for op in (RECEIVE, SEND, PAIRS, HANDLE):
         ranks = sorted(by_place[op])
         many = len(ranks) > len(waits.places) // 2 and len(ranks) < len(waits.places)  # of some the peers went on
         if not ranks or many or any(absence(waits, r).how != ALIVE for r in ranks):
@@ -59,6 +65,9 @@ def _by_stacks(case: Case, op: str, ranks: list[int]) -> Hypothesis:
     lacking = waits.waiting_for(ranks[0])
     links = stack_links(waits, [*ranks[:2], *others[:2]]) + [waiting(w) for w in lacking[:1]]
     function = waits.places[ranks[0]].function
+    if op == HANDLE:
+        ways = {f.values.get("direction") for f in case.of("lost", rank=ranks[0])}
+        op, function = (RECEIVE, "irecv") if "recv" in ways else (SEND, "isend") if "send" in ways else (PAIRS, "wait")
     half = {RECEIVE: "send", SEND: "recv"}.get(op, "other half")
     said = Text(
         "{who} {stand} in {function}(), and no other rank is in a {half}",
