@@ -10,7 +10,9 @@ import ast
 import inspect
 import types
 
+import drivers_more  # noqa: F401
 import torch
+from driver_table import DRIVERS, drives
 from graph_meter import live_nodes, live_tensors, saved_bytes
 from stand_ins import Bench, NoStandIn, Output
 from torch import nn
@@ -31,16 +33,6 @@ MEASURE = {
     "A038": LEFT,
     "A040": LEFT,
 }
-
-DRIVERS = {}
-
-
-def drives(*names):
-    def put(function):
-        DRIVERS.update(dict.fromkeys(names, function))
-        return function
-
-    return put
 
 
 def drive(name: str, module: types.ModuleType, bench: Bench):
