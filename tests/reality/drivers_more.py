@@ -137,7 +137,7 @@ def rows(bench):
     return [torch.randperm(8)[:6] for _ in range(bench.steps)]
 
 
-@drives("RG605", "NG603")
+@drives("RG605", "RG608", "NG603")
 def memory(module, bench):
     loader = [(x, torch.randn(6, SLOTS), torch.randperm(SLOTS)[:6]) for x, _ in bench.batches]
     return fit(module, bench, module.Memory(nn.Linear(4, 4), SLOTS, 4), loader)

@@ -274,6 +274,8 @@ class Calls(Expressions):
         if name in self.removers:
             if receiver.kind in ("op", "call", "elem", "phi", "join", "acc", "param", "iter", "snap"):
                 self.graph.removed.append((pos, receiver))
+                if name == "detach_":
+                    self.graph.renewed.append(receiver)
             if name.endswith("_"):
                 path = path_of(func[2])
                 if path:

@@ -148,7 +148,7 @@ class States(Fates):
                 return False
             me = graph.params.get(graph.self_name)
             element = graph.elements.get((id(me), key))
-            if element is not None and any(element in self.structure(n) for _, n in graph.removed):
+            if element is not None and any(element in self.structure(n) for n in graph.renewed):
                 return False
         return True
 

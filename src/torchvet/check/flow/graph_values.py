@@ -204,8 +204,8 @@ class Graph:
 
     __slots__ = (
         "attributes", "backwards", "bindings", "calls", "carried", "contents", "elements", "evals", "free", "frozen",
-        "function", "loops", "makers", "module_uses", "nested", "nodes", "params", "removed", "returns", "self_name",
-        "steps", "stores", "switches", "unpacked", "yields",
+        "function", "loops", "makers", "module_uses", "nested", "nodes", "params", "removed", "renewed", "returns",
+        "self_name", "steps", "stores", "switches", "unpacked", "yields",
     )  # fmt: skip
 
     def __init__(self, function: Function) -> None:
@@ -244,6 +244,7 @@ class Graph:
         """What the function leaves in the attributes of `self`."""
         self.nested: list[Function] = []
         self.removed: list[tuple[int, Node]] = []
+        self.renewed: list[Node] = []  # what `detach_()` itself takes from the graph; `detach()` leaves it as it is
         """(position, value) where `.detach()` and its like cut a graph."""
         self.switches: list[tuple[int, int]] = []
         """(position, mode) of statements and contexts that switch gradients."""
