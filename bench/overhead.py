@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `torchvet run` costs a training job of two gloo ranks on CPUs.
 
-    python bench/overhead.py [--pairs 10] [--whole 4] [--seconds 60] [--only within|between] [--loop MLP] [--dry-run]
+    python bench/overhead.py [--pairs 10] [--nulls 10] [--whole 4] [--seconds 60] [--only within|between] [--loop MLP]
 
 1. Within a job: under `torchvet run`, parts of half a second with the recorders of both ranks and parts without (hooks
    taken out, looks of the ranks and of the wrapping process skipped) come in pairs, which of the two first by chance;
@@ -233,6 +233,7 @@ def share(values: list[float], part: float) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--nulls", type=int, help="jobs in which nothing is switched; as many as pairs by default")
     parser.add_argument("--whole", type=int, default=4, help="pairs of jobs, of half the seconds")
     parser.add_argument("--seconds", type=float, default=60.0, help="length of one loop")
     parser.add_argument("--only", choices=("within", "between"))
@@ -251,12 +252,13 @@ def main() -> int:
             pairs = max(3, round(given.seconds / (part * each) / 2))
             for switched in ("recorders", "nothing") if given.only != "between" else ():
                 slower = []
-                for i in range(given.pairs):
+                jobs = given.nulls if switched == "nothing" and given.nulls is not None else given.pairs
+                for i in range(jobs):
                     slower.append(within(kind, pairs, part, folder, i, switched))
                     print(f"{kind} job {i + 1}, {switched} switched: {slower[-1]:+.2f} %", file=sys.stderr, flush=True)
                 middle, low, high = statistics.median(slower), share(slower, 0.05), share(slower, 0.95)
                 inside.append(
-                    f"| {kind} | {switched} | {2 * pairs} x {part} | {given.pairs} | {middle:+.2f} % "
+                    f"| {kind} | {switched} | {2 * pairs} x {part} | {jobs} | {middle:+.2f} % "
                     f"| {low:+.2f} % | {high:+.2f} % |"
                 )
             for watching in (True, False) if given.only != "within" else ():
