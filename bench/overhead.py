@@ -152,9 +152,10 @@ class Job:
             self.stops.append((self.since, time.perf_counter()))
 
     def result(self) -> list[float]:
+        self.process.wait()
         self.output.seek(0)
         text = self.output.read()
-        if self.process.wait() != 0:
+        if "MEASURED" not in text:  # gloo now and then aborts while it is taken down, with the figures printed
             raise SystemExit(f"the job failed:\n{text[-2000:]}")
         began, start, end, memory = json.loads(text.split("MEASURED", 1)[1].splitlines()[0])
 
@@ -185,7 +186,9 @@ def within(kind: str, pairs: int, steps: int, folder: Path, draw: int, switched:
     command = [sys.executable, "-c", WRAPPER, "run", "--out", out, "--", sys.executable, str(PAIR)]
     command += [str(folder / "job.py"), kind, str(steps), str(pairs), str(draw), switched]
     words = {**environment(), "SWITCH": str(folder / "switch")}
-    done = subprocess.run(command, env=words, capture_output=True, encoding="utf-8", check=True)
+    done = subprocess.run(command, env=words, capture_output=True, encoding="utf-8")
+    if "MEASURED" not in done.stdout:
+        raise SystemExit(f"the job failed:\n{done.stderr[-2000:]}")
     took: list[tuple[bool, float]] = json.loads(done.stdout.split("MEASURED", 1)[1].splitlines()[0])
     on, off = (sum(seconds for was, seconds in took if was is state) for state in (True, False))
     return 100 * (on / off - 1)
