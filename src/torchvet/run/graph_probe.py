@@ -42,8 +42,10 @@ MARKS = 10
 """Backwards marked in a second; of more, a sample."""
 WINDOW = 32
 """Outputs of top-level modules marked in one window."""
+EARLY_LOOKS = 10
+"""Looks at a training up to which each opens a window, later each third: a short job on a busy machine has few."""
 FIRST_LOOKS = (0.25, 0.25, 0.5, 0.5, 1.0)
-"""Seconds between the first looks of a process, where they are shorter than the usual interval."""
+"""Seconds between the first looks at a training, where they are shorter than the usual interval."""
 
 
 class _Token:

@@ -19,7 +19,7 @@ import warnings
 from . import host_series
 from .flight import Flight, switch_on
 from .folder import Lines, read_json, write_json
-from .graph_probe import FIRST_LOOKS, GraphProbe
+from .graph_probe import EARLY_LOOKS, FIRST_LOOKS, GraphProbe
 from .stacks import Stacks
 from .untraced import untraced
 
@@ -84,6 +84,8 @@ class Watch:
         self.longest = 0.0
         self.mute = 0
         self.looks = 0
+        self.trains = threading.Event()  # the first backward has begun; before it a job may import and load for minutes
+        self.begun = 0  # looks since then
         self.flight = Flight(torch)
         self.graphs = GraphProbe(torch) if settings["graphs"] else None
         self.stacks: Stacks | None = None
@@ -105,7 +107,8 @@ class Watch:
             self.graphs.forget()
         self.pid, self.helper, self.lock = os.getpid(), True, threading.Lock()
         self.folder, self.rank, self.thread, self.stacks, self.profiler = "", -1, None, None, None
-        self.steps = self.looks = 0
+        self.steps = self.looks = self.begun = 0
+        self.trains = threading.Event()
         self.ended, self.end, self.stepped_at_exit = False, {}, -1
         self.seen, self.waited, self.longest = (), 0.0, 0.0
         self.dumped.clear()
@@ -131,6 +134,7 @@ class Watch:
     def first_sign(self) -> None:
         """This process trains: a step, or a backward, for where all steps are compiled no hook of an optimizer is
         called. What a rank forks or starts is no rank."""
+        self.trains.set()
         if self.thread is None and not self.helper:
             self.fenced(self.begin)
 
@@ -230,7 +234,11 @@ class Watch:
     def watch(self) -> None:
         interval = float(self.settings["interval"])
         while not self.ended:
-            time.sleep(min(FIRST_LOOKS[self.looks], interval) if self.looks < len(FIRST_LOOKS) else interval)
+            if self.trains.is_set():
+                time.sleep(min(FIRST_LOOKS[self.begun], interval) if self.begun < len(FIRST_LOOKS) else interval)
+                self.begun += 1
+            elif self.trains.wait(interval):
+                continue
             if self.ended:
                 return
             self.fenced(self.look)
@@ -281,10 +289,9 @@ class Watch:
         for (path, line, name), n in self.graphs.growing():
             row = {"path": path, "line": line, "function": name, "live": n, "step": self.steps}
             self.lines.add({"t": round(time.time(), 3), "growing": row})
-        if self.looks % 3 == 1:
+        self.graphs.close_window()
+        if 0 < self.begun < EARLY_LOOKS or self.looks % 3 == 1:
             self.graphs.open_window()
-        else:
-            self.graphs.close_window()
 
     def look_for_stall(self, progress: dict[str, list[int]], now: float) -> None:
         outstanding = any(enqueued > completed for enqueued, completed in progress.values())
