@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from torchvet.check.source import patterns
-from torchvet.cli.compiled import Start
+from torchvet.cli.compiled import HEAD, SIGN, Start
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "torchvet"
 LEAK = """\
@@ -107,12 +107,14 @@ def test_a_changed_source_counts(warm):
     assert not warm.check()[0].startswith("changed\n")
 
 
-@pytest.mark.parametrize("damage", [b"", b"\0" * 40, b"no start file at all", "cut", "longer"])
+@pytest.mark.parametrize("damage", [b"", b"\0" * 40, b"no start file at all", "cut", "longer", "overwritten"])
 def test_a_damaged_file_counts_as_none(warm, damage):
     expected = warm.check()[0]
     path = warm.files[0]
     whole = path.read_bytes()
-    path.write_bytes(whole[:-100] if damage == "cut" else whole + b"x" if damage == "longer" else damage)
+    table = HEAD + int.from_bytes(whole[len(SIGN) : HEAD], "little")
+    changed = {"cut": whole[:-100], "longer": whole + b"x", "overwritten": whole[:table] + b"\0" * (len(whole) - table)}
+    path.write_bytes(changed.get(damage, damage))
     assert warm.check()[0] == expected
     assert warm.check()[0] == expected
     assert len(path.read_bytes()) > len(whole) // 2, "it was not written anew"

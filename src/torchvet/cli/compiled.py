@@ -191,7 +191,10 @@ class Start:
             else:
                 os.lseek(self.file, self.base + place, 0)
                 data = os.read(self.file, length)
-            self.read[group] = marshal.loads(data) if len(data) == length else {}
+            try:
+                self.read[group] = marshal.loads(data)
+            except (EOFError, OverflowError, TypeError, ValueError):  # damaged on the disk: as if it were not there
+                self.read[group] = {}
         return self.read[group].get(name)
 
     def write(self, fresh: dict[str, tuple[Entry, CodeType]], patterns: dict[Expression, bytes]) -> None:

@@ -331,8 +331,9 @@ class Frame:
         return bool(ends) and final_alive
 
     def agreed(self, kind: Expr | None) -> bool:
-        """Whether a handler takes what no rank meets alone: Ctrl-C, which the launcher hands on to all, and exceptions
-        of the program's own, which say that it decided to end (if each rank did is asked where they are raised)."""
+        """Whether a handler takes what is no accident of one rank: Ctrl-C, which the launcher hands on to all, and
+        exceptions of the program's own, by which it says that it ends. (One that a rank raises for its own data is not
+        followed from there to its handler.)"""
         kinds = () if kind is None else kind[2] if kind[0] == "tuple" else (kind,)
         return bool(kinds) and all(
             x[0] in ("name", "attr") and (x[-1] == "KeyboardInterrupt" or self.eval(x)[0] == "class") for x in kinds
