@@ -14,6 +14,7 @@ import pytest
 from torchvet.findings import UserError
 from torchvet.tune.plan import Setting
 from torchvet.tune.runner import Runner
+from torchvet.tune.trial import measured
 
 HERE = Path(__file__).parent / "programs"
 pytest.importorskip("torch")
@@ -33,6 +34,23 @@ def test_figures_of_a_slow_disk():
     assert alone.rate <= 1 / 0.032 and alone.waiting > 0.99
     assert two.rate > 1.3 * alone.rate, "workers sleep side by side"
     assert two.worker > 1 << 20 and two.started > 0
+
+
+class Short:
+    """A data set that is read through many times in a second."""
+
+    def __init__(self):
+        self.limit = time.monotonic() + 5
+
+    def __iter__(self):
+        assert time.monotonic() < self.limit, "each epoch began the measuring anew"
+        return iter(range(50))
+
+
+def test_epochs_shorter_than_a_trial():
+    begin = time.monotonic()
+    row = measured(Short(), {"num_workers": 0}, 0.2, 0.0)
+    assert row["batches"] > 50 and time.monotonic() - begin < 2
 
 
 def test_shared_memory_of_batches():

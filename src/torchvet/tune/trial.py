@@ -179,6 +179,7 @@ def measured(loader: Any, setting: dict[str, Any], seconds: float, step: float) 
     seen = 1
     least = max(LEAST, 2 * skip)
     end = time.perf_counter() + seconds
+    starting = True
     while time.perf_counter() < end or len(waits) < least:
         consume(item, step)
         a = time.perf_counter()
@@ -193,7 +194,8 @@ def measured(loader: Any, setting: dict[str, Any], seconds: float, step: float) 
             continue
         b = time.perf_counter()
         seen += 1
-        if seen == skip + 1:
+        if starting and seen > skip:
+            starting = False
             end = a + seconds  # what came before was made while the workers started
         if seen > skip:
             # workers give in bursts, one batch each: only a whole turn has a rate
