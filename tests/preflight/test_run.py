@@ -134,6 +134,38 @@ def test_a_probe_that_crashes_is_unknown_with_its_place(monkeypatch):
     assert "ZeroDivisionError" in str(report.results[0].message) and "test_run.py:" in str(report.results[0].message)
 
 
+LIBRARY = "/x/_ctypes.so: failed to map segment from shared object"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory"), ImportError(LIBRARY)])
+def test_a_probe_that_got_no_memory_beside_the_others_is_run_again_alone(monkeypatch, error):
+    from threading import enumerate as alive
+
+    beside: list[set[str]] = []
+
+    def starved(host, plan):
+        beside.append({t.name for t in alive()})
+        if len(beside) == 1:
+            time.sleep(0.2)
+            raise error
+        return needy.ok(1, 1, probe.Text("fine", "好"))
+
+    needy = a_probe("needy", starved)
+    other = a_probe("other", lambda host, plan: time.sleep(0.3))
+    only(monkeypatch, other, needy)
+    assert {r.probe: r.verdict for r in node.examine(Host(), Plan()).results} == {"needy": "pass"}
+    assert "other" in beside[0] and "other" not in beside[1]
+
+
+def test_a_probe_that_never_gets_its_memory_is_unknown(monkeypatch):
+    def starved(host, plan):
+        raise MemoryError
+
+    only(monkeypatch, a_probe("needy", starved))
+    (result,) = node.examine(Host(), Plan()).results
+    assert result.verdict == "unknown" and str(result.message) == "too little memory to find it out"
+
+
 def test_no_answer_means_that_it_does_not_apply(monkeypatch):
     only(monkeypatch, a_probe("none", lambda host, plan: None), a_probe("empty", lambda host, plan: []))
     report = node.examine(Host(), Plan())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -105,6 +106,7 @@ def examine(
     for turn in turns:
         left = min(turn.started + turn.probe.seconds + 1, patience) - time.monotonic()
         turn.done.wait(max(0.0, left))
+    turns = [turn.again(host, patience) if turn.starved else turn for turn in turns]
     absent = 0
     for turn in turns:
         answer = turn.answer if turn.done.is_set() else turn.late(time.monotonic())
@@ -207,6 +209,7 @@ class _Turn:
         self.plan = plan
         self.started = time.monotonic()
         self.answer: list[Result] = []
+        self.starved = False
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._run, args=(host, plan), name=probe.name, daemon=True)
 
@@ -229,9 +232,20 @@ class _Turn:
             found = self.probe.run(host, plan)
             self.answer = [found] if isinstance(found, Result) else list(found or [])
         except Exception as error:
+            self.starved = _no_memory(error)
             self.answer = [_crash(self.probe.name, error)]
         finally:
             self.done.set()
+
+    def again(self, host: Host, patience: float) -> _Turn:
+        """A second run, alone: in the first the threads of the others held what little memory there is."""
+        host.stuck.pop(self.probe.name, None)
+        turn = _Turn(self.probe, host, self.plan)
+        turn.start(host)
+        turn.done.wait(max(0.0, min(turn.started + self.probe.seconds + 1, patience) - time.monotonic()))
+        if turn.done.is_set() and turn.starved:
+            turn.answer = [self.probe.unknown(Text("too little memory to find it out", "内存不足，无法检查"))]
+        return turn
 
     def late(self, now: float) -> list[Result]:
         return [
@@ -239,6 +253,18 @@ class _Turn:
                 Text("no answer in {n} s", "{n} 秒内没有结果", n=f"{now - self.started:.0f}"),
             )
         ]
+
+
+def _no_memory(error: Exception) -> bool:
+    """Memory or address space (`ulimit -v`) that ran out; a shared library that found no room says so only in words."""
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (
+            isinstance(error, ImportError | OSError)
+            and bool(re.search("map segment|cannot allocate", str(error), re.I))
+        )
+    )
 
 
 def _crash(name: str, error: Exception) -> Result:
