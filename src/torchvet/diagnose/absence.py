@@ -94,6 +94,8 @@ def alive(waits: Waits, rank: int) -> bool:
     known = case.ranks.get(rank)
     if rank in waits.places or (known is not None and known.closed) or case.of("heartbeat", "gil", rank=rank):
         return True
+    if case.of("closing", rank=rank):  # torchelastic signals those that still run
+        return True
     # with NCCL the watchdog writes a dump while the job stands; with gloo the program itself does, often at its end
     return any(
         p.by == "recorder" and g.backend == "nccl" for g in waits.groups for r, p in g.ranks.items() if r == rank
@@ -160,7 +162,14 @@ def _left_quietly(case: Case, rank: int) -> bool:
 def unlisted(case: Case, rank: int) -> bool:
     """Whether a whole report of the launcher lists other ranks of the node and not this one, of which a log is here."""
     whole = any(f.values.get("first") for f in case.of("exit") if f.values.get("by") == "block")
-    return whole and "log" in case.ranks[rank].has and _left_quietly(case, rank)
+    return whole and ("log" in case.ranks[rank].has or _below(case, rank)) and _left_quietly(case, rank)
+
+
+def _below(case: Case, rank: int) -> bool:
+    """Whether a rank of the only node must have been started: the report lists one of a higher local rank."""
+    rows = [f for f in case.of("exit") if f.values.get("by") == "block"]
+    alone = len({f.values.get("node") for f in rows}) == 1 and len(case.inventory.nodes) < 2
+    return alone and any(f.rank == f.values.get("local") and (f.rank or 0) > rank for f in rows)
 
 
 def _quiet_links(case: Case, rank: int) -> list[Link]:

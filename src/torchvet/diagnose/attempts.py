@@ -24,8 +24,8 @@ def last_attempts(case: Case) -> None:
             key = (place.node, place.run)
             of[source] = (key, place.attempt)
             last[key] = max(last.get(key, 0), place.attempt)
-    if stillborn(case, of, last):
-        before_the_restart(case, of, last)
+    if count := stillborn(case, of, last):
+        before_the_restart(case, of, last, count)
         return
     old = {s for s, (key, attempt) in of.items() if attempt < last[key]}
     restarts: dict[str, int] = {}
@@ -56,20 +56,31 @@ def _index(case: Case) -> None:
         case.by_kind.setdefault(fact.kind, []).append(fact)
 
 
-def stillborn(case: Case, of: dict[str, tuple[Key, int]], last: dict[Key, int]) -> bool:
-    """Whether the last attempt ended at its start because ranks did not find each other, and the one before had made
+def stillborn(case: Case, of: dict[str, tuple[Key, int]], last: dict[Key, int]) -> int:
+    """How many attempts at the end ended at their start because ranks did not find each other, behind one that had made
     steps: torchrun without a rendezvous service of its own restarts ranks on the keys that the dead ones left."""
-    if not last or min(last.values()) < 1:
+    count = 0
+    while last and min(last.values()) > count and _met_nobody(case, _of_attempt(of, last, count), count > 0):
+        count += 1
+    return count if count and _stepped(case, _of_attempt(of, last, count)) else 0
+
+
+def _of_attempt(of: dict[str, tuple[Key, int]], last: dict[Key, int], back: int) -> set[str]:
+    """Sources of the attempt so many before the last."""
+    return {s for s, (key, attempt) in of.items() if attempt == last[key] - back}
+
+
+def _stepped(case: Case, sources: set[str]) -> bool:
+    return any(f.values.get("steps") for f in case.of("output") if f.source in sources)
+
+
+def _met_nobody(case: Case, sources: set[str], before: bool) -> bool:
+    """`before`: the next attempt is known to have met nobody; one without a word was like it."""
+    if _stepped(case, sources):
         return False
-    ends = {s for s, (key, attempt) in of.items() if attempt == last[key]}
-    before = {s for s, (key, attempt) in of.items() if attempt == last[key] - 1}
-    if any(f.values.get("steps") for f in case.of("output") if f.source in ends):
-        return False
-    raised = [f for f in case.of("exception") if f.source in ends and not f.values.get("victim")]
-    met = [f for f in case.of("rendezvous") if f.source in ends]
-    if not met or any(not any(m.source == f.source and m.line >= f.line for m in met) for f in raised):
-        return False
-    return any(f.values.get("steps") for f in case.of("output") if f.source in before)
+    raised = [f for f in case.of("exception") if f.source in sources and not f.values.get("victim")]
+    met = [f for f in case.of("rendezvous") if f.source in sources]
+    return (bool(met) or before) and all(any(m.source == f.source and m.line >= f.line for m in met) for f in raised)
 
 
 def _failures(case: Case) -> dict[str, list[int]]:
@@ -81,18 +92,19 @@ def _failures(case: Case) -> dict[str, list[int]]:
     return {source: sorted(lines) for source, lines in seen.items()}
 
 
-def before_the_restart(case: Case, of: dict[str, tuple[Key, int]], last: dict[Key, int]) -> None:
-    """Leave out the last attempt, and what the launcher says behind the failure of the one before."""
+def before_the_restart(case: Case, of: dict[str, tuple[Key, int]], last: dict[Key, int], count: int) -> None:
+    """Leave out the last attempts, and what the launcher says behind the failure of the one before them."""
     for (node, run), attempt in sorted(last.items()):
-        folder = "/".join(p for p in (node, run, f"attempt_{attempt}") if p)
+        name = f"attempt_{attempt}" if count == 1 else f"attempt_{attempt - count + 1}..{attempt}"
+        folder = "/".join(p for p in (node, run, name) if p)
         text = Text("the restart did not come to a first step: the attempt before it is judged",
                     "重启后没有完成第一步：以此前的尝试为准")  # fmt: skip
         case.inventory.problems.append((folder, text))
-    ends = {source: lines[-2] for source, lines in _failures(case).items() if len(lines) > 1}
+    ends = {source: lines[-1 - count] for source, lines in _failures(case).items() if len(lines) > count}
     kept = []
     for fact in case.facts:
         key = of.get(fact.source)
-        if key is not None and key[1] != last[key[0]] - 1:
+        if key is not None and key[1] != last[key[0]] - count:
             continue
         if fact.kind in _ENDS and fact.line > ends.get(fact.source, fact.line):
             continue

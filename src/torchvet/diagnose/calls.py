@@ -44,7 +44,8 @@ COLLECTIVE_FUNCTIONS = frozenset({
 SEND_FUNCTIONS = frozenset({"send", "isend", "send_object_list"})
 RECEIVE_FUNCTIONS = frozenset({"recv", "irecv", "recv_object_list"})
 PAIR_FUNCTIONS = frozenset({"batch_isend_irecv"})
-JOINING_FUNCTIONS = frozenset({"init_process_group", "new_group", "split_group", "_new_group_with_tag"})
+JOINING_FUNCTIONS = frozenset({"init_process_group"})
+CREATING_FUNCTIONS = frozenset({"new_group", "split_group"})
 LEAVING_FUNCTIONS = frozenset({"destroy_process_group"})
 """Functions of `torch/distributed` that a stack shows while a rank is inside a call."""
 

@@ -7,6 +7,7 @@
 `splits`    members of a group that made different calls under one number
 `joined`    calls that every member made and nobody finished
 `orders`    ranks that share two groups and take them in different order
+`creation`  ranks that stand in new_group
 `places`    where each rank stands by its stack
 """
 
@@ -16,12 +17,14 @@ from dataclasses import dataclass
 
 from .calls import SYNCHRONISING, doing_of
 from .ranks import failed
+from .waits_creation import Creation, creation, late
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
-from .waits_groups import at_its_timeout, chosen_dumps, group_states
+from .waits_groups import at_its_timeout, chosen_dumps, group_states, of_the_end
 from .waits_order import Conflict, conflicts
 from .waits_pairs import Pair, blamed, elsewhere, pairs_of, standing
 from .waits_shift import Shift, shift_of
 from .waits_stacks import (
+    CALLS,
     LOADER,
     OUTSIDE,
     PROGRAM,
@@ -78,6 +81,9 @@ class Waits:
         self.places: dict[int, Place] = places(case)
         self.waits: list[Wait] = [w for g in self.groups for w in waits_of(g)]
         self.told: list[Wait] = told(case, self.groups)
+        self.creation: Creation | None = creation(case, self.places)
+        if self.creation is not None and not self.told and (wait := late(case, self.creation)) is not None:
+            self.told = [wait]
         self.stuck: list[Stuck] = [s for g in self.groups for s in stuck_of(g)]
         self.dumps: dict[int, Fact] = chosen_dumps(case)
         self.heads: dict[int, Fact] = standing(case, self.dumps)
@@ -162,7 +168,11 @@ class Waits:
         # gloo marks a call that timed out as finished: without a stack or a log nobody knows whether this one did
         dump, known = self.dumps.get(rank), self.case.ranks.get(rank)
         silent = rank not in self.places and (known is None or "log" not in known.has)
-        return silent and dump is not None and dump.values.get("backend") == "gloo" and at_its_timeout(dump)
+        # `torchvet run` notes every exception: a rank that it watched and that raised none did not wait in vain
+        silent = silent and not self.case.of("beat", rank=rank)
+        if not silent or dump is None or dump.values.get("backend") != "gloo":
+            return False
+        return at_its_timeout(dump) or of_the_end(dump, self.dumps)
 
     @property
     def stood(self) -> bool:
@@ -214,6 +224,8 @@ class Waits:
                 continue
             row = next((row for p in opened.values() if (row := p.row(seq))), None)
             unseen = [r for r in group.members if r not in group.ranks]
+            # the stack of a rank without a dump may show it in a call: then it waits as well
+            unseen = [r for r in unseen if r not in self.places or self.places[r].what not in CALLS]
             facts = [p.calls.get(seq, p.fact) for p in list(opened.values())[:4]]
             out.append(Joined(group.label, seq, row[0] if row else "", sorted(everyone), unseen, facts))
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import sys
 from array import array
 from dataclasses import dataclass, field
@@ -131,8 +132,15 @@ def chosen_dumps(case: Case) -> dict[int, Fact]:
 
 
 def _folder(source: str) -> str:
-    """The name of the folder alone: fr_live of every node are one set; a folder for each rank is its own."""
-    return source.replace("!", "/").rpartition("/")[0].rpartition("/")[2]
+    """The name of the folder alone: fr_live of every node are one set. Where each rank has a folder of its own, a set
+    is what the files are called: those of a stall apart from those of the end."""
+    path, _, base = source.replace("!", "/").rpartition("/")
+    folder = path.rpartition("/")[2]
+    return _NUMBER.sub("", folder) + "/" + _NUMBER.sub("", base) if _OF_RANK.fullmatch(folder) else folder
+
+
+_OF_RANK = re.compile(r"rank_?\d+")
+_NUMBER = re.compile(r"_?\d+(?:\.\w+)?$")
 
 
 def _better(new: Fact, old: Fact) -> bool:
@@ -249,7 +257,7 @@ def _reopen_failed(case: Case, states: dict[tuple[str, str], GroupState], dumps:
     for rank, dump in dumps.items():
         v, lines, known = dump.values, raised.get(rank, []), case.ranks.get(rank)
         ran_out = known is not None and known.code not in (None, 0) and not known.closed and at_its_timeout(dump)
-        if not lines and not ran_out:
+        if not lines and (not ran_out or case.of("beat", rank=rank)):  # `torchvet run` would have seen it raise
             continue
         if v.get("backend") != "gloo" or not v.get("tail"):
             continue
@@ -259,9 +267,12 @@ def _reopen_failed(case: Case, states: dict[tuple[str, str], GroupState], dumps:
         progress = state.ranks[rank] if state is not None else None
         if progress is None or progress.open is not None or progress.enqueued != seq:
             continue
+        if _went_on(case, rank, name, seq):
+            continue
         row = progress.row(seq)
         if ran_out or (row is not None and row[3] and row[3][0][1] in lines):
             progress.completed = seq - 1
+            dump.values["late"] = True  # written when the call had failed
 
 
 def _strangers(states: dict[tuple[str, str], GroupState], dumps: dict[int, Fact]) -> None:
@@ -298,6 +309,21 @@ def at_its_timeout(dump: Fact) -> bool:
     v = dump.values
     limit, age = (v.get("timeout_ms") or 0) / 1e3, (v.get("written") or 0) - (v.get("latest") or 0) / 1e9
     return limit > 0 and limit <= age < 1.5 * limit
+
+
+def _went_on(case: Case, rank: int, name: str, seq: int) -> bool:
+    """Whether another dump of a rank holds later calls of a group: what it raised at its end is not of this call."""
+    for fact in case.of("progress", rank=rank):
+        v = fact.values
+        if v.get("by") == "recorder" and v.get("group") == name and (v.get("enqueued") or 0) > seq:
+            return True
+    return False
+
+
+def of_the_end(dump: Fact, dumps: dict[int, Fact]) -> bool:
+    """Whether a dump belongs to a set of which others were written when their last calls had failed."""
+    folder = _folder(dump.source)
+    return any(d.values.get("late") and _folder(d.source) == folder for d in dumps.values())
 
 
 def _batches_differ(state: GroupState) -> bool:

@@ -29,7 +29,7 @@ def peer_of(case: Case, place: Place) -> int | None:
     ]  # fmt: skip
     if len(found) != 1:
         return None
-    value = _value(str(found[0].values["peer"]), found[0].values["names"], place.rank, case.world)
+    value = rank_named(str(found[0].values["peer"]), found[0].values["names"], place.rank, case.world)
     return value if value is not None and 0 <= value < case.world and value != place.rank else None
 
 
@@ -57,6 +57,11 @@ def at_fault(case: Case) -> tuple[list[int], list[tuple[int, int]]] | None:
     return ranks, sorted(peers.items())
 
 
+def rank_named(text: str, names: dict[str, str], rank: int, world: int) -> int | None:
+    """The rank that an expression gives on `rank`; None: it depends on more than rank and world size."""
+    return _value(text, names, rank, world)
+
+
 def _value(text: str, names: dict[str, str], rank: int, world: int, depth: int = 0) -> int | None:
     try:
         found = _of(ast.parse(text, mode="eval").body, names, rank, world, depth)
@@ -76,6 +81,8 @@ def _of(node: ast.expr, names: dict[str, str], rank: int, world: int, depth: int
         return _value(given, names, rank, world, depth + 1) if given else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords:
         return {"get_rank": rank, "get_world_size": world}.get(node.func.attr)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1:
+        return _of_environment(node.args[0], rank, world)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _of(node.operand, names, rank, world, depth)
         return None if value is None else -value
@@ -91,6 +98,17 @@ def _of(node: ast.expr, names: dict[str, str], rank: int, world: int, depth: int
     return None
 
 
+def _of_environment(node: ast.expr, rank: int, world: int) -> int | None:
+    """`os.environ["RANK"]`, `os.environ.get("WORLD_SIZE", ...)`, `os.getenv("RANK")`."""
+    key: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
+        key = node.slice
+    elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith(("environ.get", "getenv")):
+        key = node.args[0]
+    name = key.value if isinstance(key, ast.Constant) else None
+    return rank if name == "RANK" else world if name == "WORLD_SIZE" else None
+
+
 def _truth(node: ast.expr, names: dict[str, str], rank: int, world: int, depth: int) -> bool | None:
     """Of a condition on the rank; None: it depends on something else."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -100,6 +118,12 @@ def _truth(node: ast.expr, names: dict[str, str], rank: int, world: int, depth: 
         values = [_truth(v, names, rank, world, depth) for v in node.values]
         decides = isinstance(node.op, ast.Or)
         return decides if decides in values else None if None in values else not decides
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
+        left, row = _of(node.left, names, rank, world, depth), node.comparators[0]
+        if left is None or not isinstance(row, ast.Tuple | ast.List | ast.Set):
+            return None
+        items = [_of(e, names, rank, world, depth) for e in row.elts]
+        return None if None in items else (left in items) == isinstance(node.ops[0], ast.In)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         left, right = (_of(side, names, rank, world, depth) for side in (node.left, node.comparators[0]))
         compare = _COMPARISONS.get(type(node.ops[0]))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .calls import (
     COLLECTIVE_FUNCTIONS,
+    CREATING_FUNCTIONS,
     JOINING_FUNCTIONS,
     LEAVING_FUNCTIONS,
     PAIR_FUNCTIONS,
@@ -31,6 +32,10 @@ COLLECTIVE, SEND, RECEIVE, PAIRS, JOINING, LEAVING, BACKWARD, LOADER, PROGRAM, U
 )  # fmt: skip
 """HANDLE: in wait() of an asynchronous call, of which a stack shows the line of the program only."""
 
+CREATING = CREATING_FUNCTIONS
+"""Places of COLLECTIVE in which a group is made: all members must come to it, as to any other."""
+
+CALLS = (COLLECTIVE, SEND, RECEIVE, PAIRS, HANDLE)
 OUTSIDE = (PROGRAM, LOADER, SEND, RECEIVE, PAIRS, LEAVING)
 
 _DISTRIBUTED = re.compile(r"torch/(?:distributed|nn/parallel)/|(?:deepspeed/comm|horovod)/")
@@ -88,6 +93,15 @@ def places(case: Case) -> dict[int, Place]:
             raised = place(at.rank, frames, fact)
             if raised.what == PROGRAM and raised.site == at.site:
                 at.what = HANDLE
+    waits_at = {at.site for at in out.values() if at.what == HANDLE and at.site}
+    for fact in case.of("exception"):  # a lost connection is seen later than it broke: at the same line it is this call
+        if fact.rank is not None and fact.rank not in out and fact.values.get("victim") and waits_at:
+            at = place(fact.rank, fact.values.get("frames") or [], fact)
+            if at.what == PROGRAM and at.site in waits_at:
+                out[fact.rank] = at
+    for at in out.values():
+        if at.what == PROGRAM and at.site in waits_at:
+            at.what = HANDLE
     return out
 
 
@@ -124,7 +138,8 @@ def place(rank: int, frames: list[list[Any]], fact: Fact) -> Place:
             break
         if _DISTRIBUTED.search(path):
             for names, word in (
-                (COLLECTIVE_FUNCTIONS, COLLECTIVE), (SEND_FUNCTIONS, SEND), (RECEIVE_FUNCTIONS, RECEIVE),
+                (COLLECTIVE_FUNCTIONS | CREATING_FUNCTIONS, COLLECTIVE),
+                (SEND_FUNCTIONS, SEND), (RECEIVE_FUNCTIONS, RECEIVE),
                 (PAIR_FUNCTIONS, PAIRS), (JOINING_FUNCTIONS, JOINING), (LEAVING_FUNCTIONS, LEAVING),
             ):  # fmt: skip
                 if name in names:
@@ -156,6 +171,12 @@ def stack_wait(found: dict[int, Place]) -> Wait | None:
 def odd_waiters(found: dict[int, Place], waits: list[Wait], roots: list[int]) -> Split | None:
     """Ranks in a call that most ranks do not make: those do not work elsewhere, they wait in calls of their own."""
     waiters = sorted({r for w in waits for r in w.waiters} - set(roots))
+    # ranks that left no dump and stand where the waited-for ones do
+    sites = {found[r].site for r in roots if r in found}
+    known = {r for w in waits for r in (*w.waiters, *w.absent)}
+    roots = sorted(
+        {*roots, *(r for r, at in found.items() if r not in known and at.what == HANDLE and at.site in sites)}
+    )
     if not waiters or len(waiters) >= len(roots) or any(r not in found or found[r].what != HANDLE for r in roots):
         return None
     wait = waits[0]
@@ -169,9 +190,10 @@ def stack_split(found: dict[int, Place]) -> Split | None:
     """Every rank is in a collective, and not all in the same one."""
     sides: dict[str, Side] = {}
     for rank, at in sorted(found.items()):
-        if at.what != COLLECTIVE:
+        within = at.what == BACKWARD and at.fact.kind == "exception"  # it had waited there in vain
+        if at.what != COLLECTIVE and not within:
             return None
-        op = canonical(at.function)
+        op = canonical(at.function) if not within else "a collective within backward()"
         frames = tuple((str(p), int(n), str(f)) for p, n, f in at.frames)
         sides.setdefault(op, Side((op, "", "", frames), [], at.fact)).ranks.append(rank)
     if len(sides) < 2:

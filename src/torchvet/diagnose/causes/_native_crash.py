@@ -99,3 +99,16 @@ def summarised(sub: str, ranks: list[int], site: tuple[str, int] | None, device:
         inside=inside,
         at=at,
     )
+
+
+def ended_when_closed(case: Case, rank: int) -> bool:
+    """Whether a rank crashed only when the launcher closed it: others had waited for it in vain before. A crash closes
+    the connections of a rank, so that its peers lose it at once."""
+    waits = case.waits
+    if not case.of("closing", rank=rank) or (rank not in waits.roots and (rank in waits.dumps or rank in waits.places)):
+        return False
+    waiters = (
+        {r for w in waits.waiting_for(rank) for r in w.waiters} if rank in waits.roots else set(case.ranks) - {rank}
+    )
+    late = {f.rank for f in case.of("lost") if f.values.get("how") == "timeout"} | {f.rank for f in case.of("watchdog")}
+    return bool(waiters & late)

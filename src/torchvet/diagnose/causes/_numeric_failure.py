@@ -31,8 +31,11 @@ def stopped_by_it(case: Case, fact: Fact) -> bool:
     if fact.rank is None or fact.rank not in case.ranks:
         return False
     rank = case.ranks[fact.rank]
-    words = bool(WORDS.search(rank.last)) or bool(re.search(r"(?i)stop|abort|exit", str(fact.text)))
-    return words and rank.code not in (None, 0, -15, -6, -9) and not rank.closed
+    says = bool(re.search(r"(?i)stop|abort|exit|terminat", str(fact.text)))
+    words = bool(WORDS.search(rank.last)) or says
+    if rank.code == -6:  # torch's threads abort a process that leaves with a group open: its last line is its reason
+        return says and rank.last[:120] in fact.text and not rank.closed
+    return words and rank.code not in (None, 0, -15, -9) and not rank.closed
 
 
 def completed(case: Case, out: Hypothesis, ranks: list[int]) -> Hypothesis:

@@ -8,8 +8,10 @@ from ..model import CONFIRMED, PROBABLE, Cause, Hypothesis
 from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_votes import OPERATION
+from ._creation import groups_made_apart
 from ._extra import extra
 from ._receiver import met_elsewhere
+from ._roots import roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ def check(case: Case) -> Iterator[Hypothesis]:
         return
     for split in first_splits(case, (OPERATION,)):
         yield _hypothesis(case, split)
+    if not case.waits.splits:
+        yield from roots(case)
+        yield from groups_made_apart(case)
     yield from met_elsewhere(case)
     yield from extra(case)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..model import Cause, Hypothesis
+from ..model import CONFIRMED, PROBABLE, Cause, Hypothesis
 from ..ranks import failed
 from ..said import call, claim_of_launcher, stack_links, sure, waiting, who
 from ._left_out import standing
@@ -58,7 +58,10 @@ def _by_order(case: Case, order: Conflict) -> Hypothesis:
             "组的调用顺序造成循环等待：{a} 在 {here}，{b} 在 {there}；互相等待",
             a=who(order.first), here=here, b=who(order.second), there=there,
         )  # fmt: skip
-    out = Hypothesis("group-order-cycle", "", said, order.ranks, sure(links), order.site, links)
+    if not order.odd:
+        said = _open(case, said)
+    out = Hypothesis("group-order-cycle", "", said, order.ranks, sure(links, _most(case, order.odd)), order.site, links)
+    out.missing = _lacking(case) if not order.odd else []
     out.contradicts = claim_of_launcher(waits, order.ranks)
     out.rule = "collective-order"
     everyone = {*order.ranks, *order.first, *order.second}
@@ -90,11 +93,33 @@ def _hypothesis(case: Case, ranks: list[int], inside: list[Wait]) -> Hypothesis:
             frame = shared[0] if shared else wait.frames[0]
             site = (str(frame[0]), int(frame[1]))
             break
-    out = Hypothesis("group-order-cycle", "", said, ranks, sure(links), site, links)
+    said = _open(case, said)
+    out = Hypothesis("group-order-cycle", "", said, ranks, sure(links, _most(case, [])), site, links)
+    out.missing = _lacking(case)
     out.contradicts = claim_of_launcher(waits, ranks)
     out.rule = "collective-order"
     out.explains = [(kind, r) for kind in ("rank-absent", "host-stall") for r in ranks]
     return out
+
+
+def _unrecorded(case: Case) -> list[int]:
+    """Ranks without a dump: their order of the calls would be a vote."""
+    return [r for r in range(min(case.world or 0, 65536)) if r not in case.waits.dumps]
+
+
+def _most(case: Case, odd: list[int]) -> str:
+    return CONFIRMED if odd or not _unrecorded(case) else PROBABLE
+
+
+def _open(case: Case, said: Text) -> Text:
+    if not _unrecorded(case):
+        return said
+    return Text("{head}; which side is out of order cannot be told", "{head}；无法判断哪一方顺序有误", head=said)
+
+
+def _lacking(case: Case) -> list[Text]:
+    ranks = _unrecorded(case)
+    return [Text("flight recorder dump of {who}", "{who} 的 flight recorder 转储", who=who(ranks))] if ranks else []
 
 
 def _one_of_each(inside: list[Wait]) -> list[Wait]:

@@ -6,7 +6,17 @@ from torchvet.findings import Text
 
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, STRONG, Cause, Hypothesis, Link
 from ..ranks import SIGNAL_NAMES, failed
-from ._native_crash import CRASHES, PROGRAM, PROGRAM_XIDS, crash_lines, device_broken, is_strong, own_abort, summarised
+from ._native_crash import (
+    CRASHES,
+    PROGRAM,
+    PROGRAM_XIDS,
+    crash_lines,
+    device_broken,
+    ended_when_closed,
+    is_strong,
+    own_abort,
+    summarised,
+)
 from ._say import beside, launcher_claim, lost_peers, only_rank, site_in
 
 TYPE_CHECKING = False
@@ -98,5 +108,5 @@ def _hypothesis(case: Case, sub: str, by: dict[int | None, list[Fact]]) -> Hypot
                 "PYTHONFAULTHANDLER=1 会打印崩溃时的 Python 调用栈",
             )
         )
-    out.side = failed(case) is False
+    out.side = failed(case) is False or (all(ended_when_closed(case, r) for r in ranks) and bool(ranks))
     return out

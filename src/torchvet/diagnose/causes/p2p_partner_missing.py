@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchvet.findings import Text
 
 from ..absence import ALIVE, absence
-from ..model import Cause, Hypothesis
+from ..model import POSSIBLE, Cause, Hypothesis
 from ..ranks import failed
 from ..said import and_waiters, claim_of_launcher, plural, stack_links, sure, waiting, who
 from ..waits_pairs import blamed
@@ -45,6 +45,9 @@ def check(case: Case) -> Iterator[Hypothesis]:
         if p.what == HANDLE and r in waits.roots and not waits.busy(r)
         and (dump := waits.dumps.get(r)) is not None and dump.values.get("backend") == "gloo"
     ]  # fmt: skip
+    untold = [r for r in case.ranks if r not in waits.places and r not in waits.dumps]
+    if untold or len(by_place[HANDLE]) < sum(p.what == HANDLE for p in waits.places.values()):
+        by_place[HANDLE] = []  # of the others nothing tells whether they have come to the collective
     for op in (RECEIVE, SEND, PAIRS, HANDLE):
         ranks = sorted(by_place[op])
         many = len(ranks) > len(waits.places) // 2 and len(ranks) < len(waits.places)  # of some the peers went on
@@ -78,6 +81,10 @@ def _by_stacks(case: Case, op: str, ranks: list[int]) -> Hypothesis:
         w = lacking[0]
         said = and_waiters(said, w)
     out = Hypothesis("p2p-partner-missing", function, said, ranks, sure(links), waits.places[ranks[0]].site, links)
+    untold = [r for r in case.ranks if r not in waits.places and r not in waits.dumps]
+    if untold:  # one of them may be at the other half
+        out.confidence = POSSIBLE
+        out.missing.append(Text("stack of {who}", "{who} 的调用栈", who=who(untold)))
     out.contradicts = claim_of_launcher(waits, ranks)
     out.rule = "unmatched-send"
     out.explains = [(kind, r) for kind in ("rank-absent", "host-stall") for r in ranks]

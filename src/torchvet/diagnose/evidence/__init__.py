@@ -9,7 +9,8 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     progress        group, description, members, world, first, enqueued, completed, started, version, backend, empty
                     how far a rank is in one process group by its own count (recorder dump or watchdog line)
     recorder        one dump of the flight recorder: see `recorder_facts.py`
-    call            group, seq, op, sizes, dtypes, state, p2p, peer, frames, created
+    call            group, seq, op, sizes, dtypes, state, p2p, peer, frames, created, root (gather, scatter: the rank
+                    acts as the root)
                     one call of a rank that is not finished (or stands where others differ)
     watchdog        group, description, group_rank, seq, op, numel_in, numel_out, shape, ran_ms, timeout_ms
                     a rank that waited too long says so (NCCL); `group` "" where old versions name none
@@ -35,7 +36,8 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     attempt         number                                           the launcher restarts the workers
     exception       type, message, frames, victim (true: it tells of another rank's end), chain [[type, message]]
                     (from the first raised to the last), origin (frames of the first), thread, worker, caught (the
-                    process told steps behind it), cut ("name", "message": the file ends in it)
+                    process told steps behind it), cut ("name", "message": the file ends in it),
+                    rooted [[path, line, source]] (calls among the frames that name a root)
     stack           threads [[name, frames]], main (frames of the main thread), pid, state
     output          last (last own line), step, steps, lines, stream, local, node, run, attempt, named (ranks that the
                     file itself names), pids, label, done (true: it says that it has finished)
@@ -73,7 +75,7 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     container       shm_size, ipc, command                           how a container was started
     snapshot, snapshot-site                                          GPU memory by place (`snapshot.py`)
     trace           steps, step_ms, span_ms, data_ms, comm_ms, exposed_ms, busy_ms       torch.profiler (`trace.py`)
-    pair-call       sends and receives of the program's source (`pair_calls.py`)
+    pair-call, root-call      calls of the program's source that name a rank (`pair_calls.py`)
     source          language                                         a program's file: not read as a log
     ...             a reader may add kinds; it documents them in its module
 

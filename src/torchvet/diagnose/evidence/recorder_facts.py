@@ -162,6 +162,7 @@ def facts_of(dump: dict[str, Any], source: str, *, cut: bool, written: float, hi
         if not done and not inside:
             call = _call(entry, op, seq, row, p2p)
             call["peer"] = _peer(_text(profiling)) if p2p else None
+            call["root"] = _acts_as_root(op, given, taken)
             group.open.append(call)
             if op in MERGED and seq is not None:
                 merged.call = call
@@ -289,6 +290,7 @@ def _group_facts(
                 "seq": call["seq"], "op": call["op"], "sizes": row[1], "dtypes": row[2], "state": call["state"],
                 "p2p": call["p2p"], "peer": peer, "frames": row[3], "created": call["created"],
                 "record": call["record"], "timeout_ms": call["timeout_ms"], "parts": call.get("parts") or [],
+                **({"root": call["root"]} if call["root"] is not None else {}),
             },
         )  # fmt: skip
 
@@ -304,6 +306,16 @@ def _call(entry: dict[str, Any], op: str, seq: int | None, row: int, p2p: bool) 
         "created": _number(entry.get("time_created_ns")),
         "timeout_ms": _number(entry.get("timeout_ms")),
     }
+
+
+def _acts_as_root(op: str, given: str, taken: str) -> bool | None:
+    """Whether a rank gathers or scatters as the root: only the root gives the list that is scattered, or takes the one
+    that is gathered. None: the call does not tell."""
+    if op == "gather" and given not in ("", "[]"):
+        return taken not in ("", "[]")
+    if op == "scatter" and taken not in ("", "[]"):
+        return given not in ("", "[]")
+    return None
 
 
 def _peer(profiling: str) -> int | None:

@@ -20,6 +20,7 @@ _BOX = re.compile(rb"^\s*(?:\xe2\x95\xad(?:\xe2\x94\x80)+|\+-+) ?Traceback \(mos
 _BOX_SIDE = (b"\xe2\x94\x82", b"|")
 _BOX_END = (b"\xe2\x95\xb0", b"+-")
 _BOX_FRAME = re.compile(rb"^\s*(?:\xe2\x94\x82|\|) ((?:[A-Za-z]:)?[^\s:|]+\.py|<[\w ]+>):(\d{1,9}) in (\S+)")
+_ROOTED = re.compile(rb"\.(?:broadcast|reduce|gather|scatter)\w*\(")
 _MARGIN = re.compile(rb"^\s+\| ?")
 _RAISED = re.compile(rb"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$")
 _CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
@@ -82,7 +83,20 @@ def is_victim(kind: str, message: str) -> bool:
 class Traceback:
     """One traceback while its lines arrive. `feed` says whether a line belongs to it."""
 
-    __slots__ = ("boxed", "chain", "frames", "grouped", "line", "lines", "outer", "quiet", "state", "thread", "worker")
+    __slots__ = (
+        "boxed",
+        "called",
+        "chain",
+        "frames",
+        "grouped",
+        "line",
+        "lines",
+        "outer",
+        "quiet",
+        "state",
+        "thread",
+        "worker",
+    )
 
     def __init__(self, line: int, thread: str = "", quiet: bool = False, boxed: bool = False) -> None:
         self.line = line
@@ -93,6 +107,7 @@ class Traceback:
         self.frames: list[Frame] = []
         self.outer: list[Frame] = []
         self.chain: list[tuple[str, str, list[Frame]]] = []
+        self.called: list[list[Any]] = []  # [path, line, source] of calls that name a root
         self.state = "frames"
         self.worker: int | None = None
         self.lines = 0
@@ -111,6 +126,8 @@ class Traceback:
                 self.lines = 0
                 return True
             if line[:1] in (b" ", b"\t") or not line.strip():
+                if self.lines == 1 and self.frames and len(self.called) < 4 and _ROOTED.search(line):
+                    self.called.append([*self.frames[0][:2], words(line, 400)])
                 return self.lines < _MOST_LINES or line[:1] == b" "
             found = _RAISED.match(line)
             if not found or not self.frames:
@@ -198,6 +215,8 @@ class Traceback:
         if len(self.chain) > 1:
             out["chain"] = [[k, m[:300]] for k, m, _ in self.chain[:8]]
             out["origin"] = (first_frames or frames)[:60]
+        if self.called:
+            out["rooted"] = self.called
         if thread:
             out["thread"] = thread
         if self.quiet:

@@ -1,0 +1,89 @@
+"""Ranks that do not make the same groups in the same order."""
+
+from __future__ import annotations
+
+from torchvet.findings import Text
+
+from ..model import CONFIRMED, POSSIBLE, PROBABLE, STRONG, Hypothesis, Link
+from ..said import claim_of_launcher, place, plural, sure, who
+from ..waits_creation import Creation, differs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..model import Case
+
+
+def groups_made_apart(case: Case) -> Iterator[Hypothesis]:
+    found = case.waits.creation
+    if found is None or case.waits.roots or not differs(case, found):
+        return
+    ranks = found.odd or found.ranks
+    links = [Link(found.facts[r], _where(found, r), STRONG) for r in _chosen(found)]
+    told = len(set(found.names.values())) > 1
+    most = CONFIRMED if told else POSSIBLE
+    if not told and _met_before(case):
+        most = PROBABLE  # the ranks reach each other: it is not the network
+    out = Hypothesis("collective-mismatch", "new_group", _said(found, told), ranks, sure(links, most), None, links)
+    sites = {s for r in ranks if (s := found.sites.get(r))}
+    out.site = next(iter(sites)) if len(sites) == 1 else None
+    out.contradicts = claim_of_launcher(case.waits, ranks)
+    out.rule = "collective-order"
+    if not told:
+        out.missing.append(Text("the calls of new_group of every rank: with timeout=… the store's message names them",
+                                "每个 rank 对 new_group 的调用；设置 timeout=… 后 store 的消息会给出组名"))  # fmt: skip
+    out.next.append(Text("call new_group on all ranks, members or not, for every group and in one order "
+                         "(or pass use_local_synchronization=True)",
+                         "在所有 rank 上（无论是否成员）按同一顺序为每个组调用 new_group"
+                         "（或传入 use_local_synchronization=True）"))  # fmt: skip
+    kinds = ("rank-absent", "host-stall", "store-rendezvous", "native-crash")
+    out.explains = [(kind, r) for kind in kinds for r in (*case.ranks, None)]
+    yield out
+
+
+def _said(found: Creation, told: bool) -> Text:
+    if not told:
+        return Text(
+            "{who} stand in new_group and none gets on: they have not called it equally often, or not in one order; "
+            "who differs cannot be told",
+            "{who} 都停在 new_group 中：各 rank 调用次数或顺序不一致；无法判断谁不同", who=who(found.ranks),
+        )  # fmt: skip
+    sides: dict[int, list[int]] = {}
+    for rank, name in found.names.items():
+        sides.setdefault(name, []).append(rank)
+    parts: Text | None = None
+    for name, ranks in sorted(sides.items(), key=lambda kv: (len(kv[1]), kv[0]))[:4]:
+        their = plural(ranks, "its", "their")
+        part = Text("{who} {wait} in {their} call number {n}", "{who} 停在第 {n} 次调用", who=who(ranks),
+                    wait=plural(ranks, "waits", "wait"), their=their, n=name)  # fmt: skip
+        parts = part if parts is None else Text("{a}, {b}", "{a}，{b}", a=parts, b=part)
+    said = Text("new_group was called in another order, or not by all ranks: {parts}",
+                "new_group 的调用顺序不同，或并非所有 rank 都调用：{parts}", parts=parts or Text(""))  # fmt: skip
+    if not found.odd:
+        said = Text("{head}; which side is wrong cannot be told", "{head}；无法判断哪一方有误", head=said)
+    return said
+
+
+def _where(found: Creation, rank: int) -> Text:
+    site = found.sites.get(rank)
+    where = f" ({place(*site)})" if site else ""
+    if rank not in found.names:
+        return Text("rank {r} stands in new_group{where}", "rank {r} 停在 new_group{where}", r=rank, where=where)
+    return Text("rank {r} waits in new_group for member {m} of group {n}{where}",
+                "rank {r} 在 new_group 中等待组 {n} 的成员 {m}{where}",
+                r=rank, m=found.awaited[rank], n=found.names[rank], where=where)  # fmt: skip
+
+
+def _chosen(found: Creation) -> list[int]:
+    """One or two ranks of every name."""
+    out: list[int] = []
+    for rank in found.ranks:
+        if sum(found.names.get(r) == found.names.get(rank) for r in out) < 2:
+            out.append(rank)
+    return out[:5]
+
+
+def _met_before(case: Case) -> bool:
+    """Whether a collective of the group of all was finished before."""
+    return any((p.completed or 0) > 0 for g in case.waits.groups if g.label == "world" for p in g.ranks.values())
