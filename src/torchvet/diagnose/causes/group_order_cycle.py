@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..model import CONFIRMED, PROBABLE, Cause, Hypothesis
+from ..model import Cause, Hypothesis
 from ..ranks import failed
 from ..said import call, claim_of_launcher, stack_links, sure, waiting, who
 from ._left_out import standing
+from ._order import at_most, lacking, left_open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ def _by_order(case: Case, order: Conflict) -> Hypothesis:
             a=who(order.first), here=here, b=who(order.second), there=there,
         )  # fmt: skip
     if not order.odd:
-        said = _open(case, said)
-    out = Hypothesis("group-order-cycle", "", said, order.ranks, sure(links, _most(case, order.odd)), order.site, links)
-    out.missing = _lacking(case) if not order.odd else []
+        said = left_open(case, said)
+    out = Hypothesis(
+        "group-order-cycle", "", said, order.ranks, sure(links, at_most(case, order.odd)), order.site, links
+    )
+    out.missing = lacking(case) if not order.odd else []
     out.contradicts = claim_of_launcher(waits, order.ranks)
     out.rule = "collective-order"
     everyone = {*order.ranks, *order.first, *order.second}
@@ -93,33 +96,13 @@ def _hypothesis(case: Case, ranks: list[int], inside: list[Wait]) -> Hypothesis:
             frame = shared[0] if shared else wait.frames[0]
             site = (str(frame[0]), int(frame[1]))
             break
-    said = _open(case, said)
-    out = Hypothesis("group-order-cycle", "", said, ranks, sure(links, _most(case, [])), site, links)
-    out.missing = _lacking(case)
+    said = left_open(case, said)
+    out = Hypothesis("group-order-cycle", "", said, ranks, sure(links, at_most(case, [])), site, links)
+    out.missing = lacking(case)
     out.contradicts = claim_of_launcher(waits, ranks)
     out.rule = "collective-order"
     out.explains = [(kind, r) for kind in ("rank-absent", "host-stall") for r in ranks]
     return out
-
-
-def _unrecorded(case: Case) -> list[int]:
-    """Ranks without a dump: their order of the calls would be a vote."""
-    return [r for r in range(min(case.world or 0, 65536)) if r not in case.waits.dumps]
-
-
-def _most(case: Case, odd: list[int]) -> str:
-    return CONFIRMED if odd or not _unrecorded(case) else PROBABLE
-
-
-def _open(case: Case, said: Text) -> Text:
-    if not _unrecorded(case):
-        return said
-    return Text("{head}; which side is out of order cannot be told", "{head}；无法判断哪一方顺序有误", head=said)
-
-
-def _lacking(case: Case) -> list[Text]:
-    ranks = _unrecorded(case)
-    return [Text("flight recorder dump of {who}", "{who} 的 flight recorder 转储", who=who(ranks))] if ranks else []
 
 
 def _one_of_each(inside: list[Wait]) -> list[Wait]:
