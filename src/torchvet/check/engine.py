@@ -138,6 +138,8 @@ class _Check:
         self.overlay: dict[str, bytes] = dict(overlay or {})
         self.notebooks: dict[str, Any] = {}
         self.texts: dict[str, str | None] = {}
+        self.contents: dict[str, bytes] = {}
+        """What was read of the files that are analysed, until somebody asks for the text."""
         self.ran: list[str] = []
         self.commented: list[str] = []
         self.beyond: set[str] = set()
@@ -284,8 +286,10 @@ class _Check:
                 row: Row = ("problem", 0, 0, unreadable(e).plain())
             else:
                 row = self.lower_file(data, kind)
-                if caching and row[0] == "module":
-                    content = digest(data)
+                if row[0] == "module":
+                    self.contents[path] = data
+                    if caching:
+                        content = digest(data)
             out.append((path, size, mtime, content, row))
         return out
 
@@ -456,6 +460,7 @@ class _Check:
     def finish(self, findings: list[Finding], rows: dict[str, Row]) -> None:
         """Suppressions, identity, places in notebooks, order."""
         from .gate.suppress import apply
+        from .source.walk import is_test
 
         findings = once(findings)
         for f in findings:
@@ -492,7 +497,9 @@ class _Check:
 
             self.texts[path] = None
             try:
-                data = self.overlay[path] if path in self.overlay else read(os.path.join(self.root, path))
+                data = self.contents.pop(path, None)
+                if data is None:
+                    data = self.overlay[path] if path in self.overlay else read(os.path.join(self.root, path))
                 if path.endswith(".ipynb"):
                     from .source.notebook import load
 
@@ -556,17 +563,6 @@ def anchored(options: Options, name: str, root: str) -> tuple[str, ...]:
         elif body.startswith("**/"):
             out.append(pattern)
     return tuple(out)
-
-
-def is_test(path: str) -> bool:
-    """Test code by pytest's conventions. It runs a few steps and ends: what grows or is slow there is worth a note."""
-    *folders, name = path.split("/")
-    return (
-        name.startswith("test_")
-        or name.endswith("_test.py")
-        or name == "conftest.py"
-        or any(x in ("tests", "unit_tests", "testing") for x in folders)
-    )
 
 
 def once(findings: list[Finding]) -> list[Finding]:

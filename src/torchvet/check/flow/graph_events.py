@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.callers import called_names
+from ..source.patterns import Later
 from .graph_modules import Modules
 from .graph_summaries import MOST_FILES
 from .graph_values import NOTHING, OFF, Graph, Loop, Node, nest_of
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from ..program.model import Function
     from ..program.program import Program
     from .graph_summaries import Sites
-    from .graph_values import Guards
+    from .graph_values import Backward, Guards
 
 MAY, HUNT, SURE = 0, 1, 2
 HANDED = ("call", "op", "elem", "phi", "join", "acc", "param", "snap", "iter")
 """Kinds of values over which a callee may run backward."""
 CALLER_LEVELS = 2
 """Callers of callers asked whether they run backward on what comes back."""
+WORD = Later(r"[A-Za-z_]\w*")
 NO_PARTS: set[str] = set()
 SHORT = 30
 """Lines of a function that may hand a value on to one that runs backward."""
@@ -118,7 +120,7 @@ class Events(Modules):
 
     def find_events(self, graph: Graph) -> list[Event]:
         f = graph.function
-        out = [Event(b.pos, [b.node], b.loop, b.guards, b.keeps) for b in graph.backwards]
+        out = [event_of(b) for b in graph.backwards]
         for node in graph.calls.values():
             if node.kind == "call" and node.data.method in knowledge.graph("consuming_methods") and node.data.arguments:
                 consumed = Event(node.pos, [node.data.arguments[0]], node.loop, node.guards, True)
@@ -169,6 +171,8 @@ class Events(Modules):
         if name not in names and not called_object:
             if not any(is_computed(n) for n in node.inputs):
                 return []  # who runs backward under another name is handed a loss
+            if kind == "call" and not any(self.may_give_trainer(f) for f, _ in self.targets(call.callee)):
+                return []
         elif not any(n.kind in HANDED for n in node.inputs):
             return []
         if all(n is NOTHING for n in (*call.arguments, *call.keywords.values())):
@@ -185,7 +189,7 @@ class Events(Modules):
         if self._trainers is None:
             names: set[str] = set()
             short: list[tuple[str, str]] = []
-            for module in list(self.program.modules.values()):
+            for module in [m for m in self.program.modules.values() if not m.is_collected]:
                 if ".backward(" not in (self.program.text(module.path) or ""):
                     continue
                 for f in self.functions_in(module):
@@ -203,6 +207,10 @@ class Events(Modules):
             self._trainers = names, "__call__" in names
         return self._trainers
 
+    def may_give_trainer(self, f: Function) -> bool:
+        """May a function return one that runs backward: does it name or define any?"""
+        return not self.trainers()[0].isdisjoint(WORD.findall(self.text(f)))
+
     def trained_parameters(self, f: Function) -> dict[str, bool]:
         """{parameter: retained} on whose argument the function runs backward."""
         known = self._parameters.get(id(f))
@@ -215,7 +223,7 @@ class Events(Modules):
         try:
             graph = self.graph(f)
             for back in graph.backwards:
-                event = Event(back.pos, [back.node], back.loop, back.guards, back.keeps)
+                event = event_of(back)
                 self.close(event)
                 for name, node in graph.params.items():
                     if node in event.reached and name != graph.self_name:
@@ -270,6 +278,12 @@ class Events(Modules):
             self.close(event)
             known = self._going_back[id(graph)] = event.reached
         return known
+
+    def reach(self, back: Backward) -> set[Node]:
+        """What a backward of a function's own goes over."""
+        event = event_of(back)
+        self.close(event)
+        return event.reached
 
     def returns_matter(self, graph: Graph) -> bool:
         return any(r is not NOTHING and r.kind not in ("func", "object", "param", "context") for r in graph.returns)
@@ -425,6 +439,10 @@ class Events(Modules):
         inner.outer = event
         inner.level = SURE if parts else event.proof.levels[call]
         return inner
+
+
+def event_of(back: Backward) -> Event:
+    return Event(back.pos, [back.node], back.loop, back.guards, back.keeps)
 
 
 def is_computed(node: Node) -> bool:

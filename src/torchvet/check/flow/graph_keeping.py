@@ -85,7 +85,7 @@ class Keeping(Relevance):
         if not loops and not self.is_repeated(graph, store):
             return None
         found, loops = self.carried_through(store.value, (), loops)
-        if found is None or (store.call is not None and self.targets(store.call)):
+        if found is None or (store.call is not None and self.runs_own(store.call)):
             return None
         if not self.counts(store.acc, found, loops, graph) or self.is_off(found):
             return None
@@ -101,6 +101,10 @@ class Keeping(Relevance):
         k.evaluation = self.in_evaluation(found)
         k.plain = is_plain(store.value) and not holds_tensors(self, store.value)
         return k
+
+    def runs_own(self, node: Node) -> bool:
+        """Does `x.append(...)` run a method that the project defines, not that of a list?"""
+        return self.shared.defines(node.data.method, node.graph.function.module) and bool(self.targets(node))
 
     def carried_through(
         self, value: Node, sites: tuple[Node, ...], loops: list[Loop]

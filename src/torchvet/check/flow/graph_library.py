@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..program.model import in_tests
 from ..source.patterns import Later
 from .graph_build import graph_of
 from .graph_expressions import Shared
@@ -62,6 +63,12 @@ class Library:
             self._graphs[id(f)] = known
         return known
 
+    def examined(self) -> list[Module]:
+        """The modules in which faults are looked for. Tests run a few steps and end, and what they keep ends with them;
+        in large projects they are half of the code."""
+        beyond = self.program.loaded_on_demand
+        return [m for p, m in self.program.modules.items() if p not in beyond and not m.is_collected]
+
     def functions_in(self, module: Module) -> list[Function]:
         """The functions and methods of a module, nested ones left out."""
         known = self._functions.get(module.path)
@@ -83,9 +90,17 @@ class Library:
         known = self._callers_texts.get(id(f))
         if known is None:
             known = self._callers_texts[id(f)] = [
-                (path, row, self.text_around(path, row)) for path, row in self.program.lines_calling(f)
+                (path, row, self.text_around(path, row)) for path, row in self.lines_calling(f)
             ]
         return known
+
+    def lines_calling(self, f: Function) -> Iterator[tuple[str, int]]:
+        """(file, line) of the calls that by their text may run a function. What tests do with the code that they test
+        says nothing about a training: their calls count for other test code only."""
+        tests = f.module.in_tests
+        for path, row in self.program.lines_calling(f):
+            if tests or not in_tests(path):
+                yield path, row
 
     def text_around(self, path: str, row: int) -> str:
         """The text of the function around a line, without its head."""

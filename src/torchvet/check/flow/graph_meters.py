@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from ..program.model import Expr, Function
     from ..program.program import Program
 
-DIRECT = (
+KEEPING = Later(
     r"\.(?:append|appendleft|extend|insert|add|update|put|push|\w+_)\(|\.\w+[ \t]*[-+]=|\][ \t]*[-+]?=[^=]"
     r"|self\.(\w+) = [^#]{0,160}?self\.\1\b|global |nonlocal "
 )
-FORWARD = Later(DIRECT)
-KEEPING = Later(DIRECT + r"|self\.\w+\(")
-"""Text of a function that may keep what it is given, by itself or by another method."""
+"""Where a function may keep what it is given."""
+KEEPER = Later(r"([A-Za-z_]\w*)(?:\.\w+|\[[^\[\]]*\])*(?:\[[^\[\]]*)?$")
+"""What it is kept in, by the text up to there: the name that the place begins with."""
+BOUND = Later(r"(?m)^[ \t]*(\w+)(?:[ \t]*:[^=\n]+)?[ \t]*=(?!=)[ \t]*(\S{0,12})")
+FRESH = Later(r"[\[{\d\"']|(?:list|dict|set|deque|defaultdict|OrderedDict|Counter)\(")
+"""The right side of an assignment that makes something new."""
+HANDING = Later(r"self\.(\w+)\(")
 UNNAMED = ("call", "iter", "join", "param", "phi")
 """What is called without a name of its own, a model or a function that was passed: no object is said to keep."""
 DEEPEST_KEEPER = 2
@@ -35,7 +39,7 @@ class Meters(Keeping):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self._may_keep: dict[int, bool] = {}
+        self._may_keep: dict[tuple[int, int], bool] = {}
         self._by_name: dict[str, list[Function]] = {}
         self._named = 0
         self._keeping_names: dict[str, tuple[bool, int]] = {}
@@ -87,27 +91,42 @@ class Meters(Keeping):
         return self.keeps_by_name(name) or name in self.shared.methods_imported(f.module)
 
     def keeps_by_name(self, name: str) -> bool:
-        modules = self.program.modules
-        if len(modules) > self._named:
-            for module in list(modules.values())[self._named :]:
-                for g in self.functions_in(module):
-                    self._by_name.setdefault(g.name, []).append(g)
-            self._named = len(modules)
+        functions = self.named(name)
         known = self._keeping_names.get(name)
         if known is None or (not known[0] and known[1] < self._named):
-            found = any(self.may_keep(g) for g in self._by_name.get(name, ()))
+            found = any(self.may_keep(g) for g in functions)
             known = self._keeping_names[name] = (found, self._named)
         return known[0]
 
-    def may_keep(self, f: Function) -> bool:
-        """Does the text of a function store anything at all?"""
-        known = self._may_keep.get(id(f))
+    def named(self, name: str) -> list[Function]:
+        """The functions and methods of this name in all parsed modules but tests."""
+        modules = self.program.modules
+        if len(modules) > self._named:
+            for module in list(modules.values())[self._named :]:
+                for g in self.functions_in(module) if not module.is_collected else ():
+                    self._by_name.setdefault(g.name, []).append(g)
+            self._named = len(modules)
+        return self._by_name.get(name, [])
+
+    def may_keep(self, f: Function, levels: int = DEEPEST_KEEPER) -> bool:
+        """May a function keep what it is given, by its text: does it store anything in what it did not make itself, or
+        call a method of itself that does?"""
+        known = self._may_keep.get((id(f), levels))
         if known is None:
             text = self.text(f)
-            known = self._may_keep[id(f)] = len(text) < 20_000 and bool(
-                (FORWARD if f.name == "forward" else KEEPING).search(text)
+            known = self._may_keep[id(f), levels] = len(text) < 20_000 and (
+                stores_beyond(text, f) or (levels > 0 and f.name != "forward" and self.may_hand_on(text, f, levels - 1))
             )
         return known
+
+    def may_hand_on(self, text: str, f: Function, levels: int) -> bool:
+        """Does a function call a method of itself that may keep something?"""
+        for name in set(HANDING.findall(text)):
+            if any(self.may_keep(g, levels) for g in self.named(name)) or name in self.shared.methods_imported(
+                f.module
+            ):
+                return True
+        return False
 
     def keeps_inputs(self, receiver: Node) -> bool:
         if receiver.kind == "object" and isinstance(receiver.data, str):
@@ -137,7 +156,7 @@ class Meters(Keeping):
         self._busy.add(("keepers", id(f)))
         try:
             for store in graph.stores:
-                if store.call is not None and self.targets(store.call):
+                if store.call is not None and self.runs_own(store.call):
                     continue
                 if store.value is NOTHING or store.how == "comp":
                     continue
@@ -265,3 +284,21 @@ class Meters(Keeping):
         given += [(v, call.keywords[k]) for k, v in call.expr[4] if k]
         carrying = [(e, n) for e, n in given if self.carries(n)]
         return carrying[0] if len(carrying) == 1 else None
+
+
+def stores_beyond(text: str, f: Function) -> bool:
+    """Does a function store anything in what is not made in it, by its text: in a parameter, an attribute, a global?"""
+    fresh: dict[str, bool] | None = None
+    given = {p[0] for p in f.params}
+    for found in KEEPING.finditer(text):
+        start = found.start()
+        keeper = KEEPER.search(text, text.rfind("\n", 0, start) + 1, start)
+        if keeper is None or found[1] or found[0][0] not in ".]" or keeper[1] in given:
+            return True
+        if fresh is None:
+            fresh = {}
+            for bound in BOUND.finditer(text):
+                fresh[bound[1]] = fresh.get(bound[1], True) and FRESH.match(bound[2]) is not None
+        if not fresh.get(keeper[1]):
+            return True
+    return False

@@ -59,7 +59,7 @@ class Relevance(Evaluations):
 
     def runs_once(self, f: Function) -> bool:
         """Module code, a constructor, or a test that its framework calls."""
-        if f.name in ("__init__", "<module>"):
+        if f.name in ("__init__", "__post_init__", "<module>"):
             return True
         return f.name.startswith("test_") and f.module.is_test
 

@@ -53,6 +53,8 @@ class Summaries(Library):
         finally:
             self.nesting -= 1
             self.alone = alone
+        if node.graph.function.module.in_tests:
+            found[:] = [x for x in found if x[0].module.in_tests]
         return found
 
     def find_targets(self, node: Node, found: list[tuple[Function, Class | None]]) -> None:
@@ -86,7 +88,7 @@ class Summaries(Library):
                 f2 = self.program.method(cls, call.method)
                 if f2:
                     found.append((f2, cls))
-            if not found:
+            if not found and call.method not in knowledge.graph("growing_methods"):
                 attribute = self.callee(node)
                 for f in self.functions(attribute):
                     found.append((f, None))
@@ -115,8 +117,8 @@ class Summaries(Library):
         found: Node = elements[(id(base), key)]
         return found
 
-    def functions(self, node: Node, depth: int = 0) -> list[Function]:
-        """Project functions that a value may be."""
+    def functions(self, node: Node, depth: int = 0, sites: Sites = ()) -> list[Function]:
+        """Project functions that a value may be, seen through the call sites that lead to it."""
         if depth > DEEPEST or node is NOTHING or node.kind in ("op", "box", "tuple", "object", "acc"):
             return []
         if node.kind == "param" and node.data == node.graph.self_name:
@@ -124,28 +126,28 @@ class Summaries(Library):
         out: list[Function] = []
         if node.kind == "func":
             return [node.data]
-        key = ("functions", id(node))
+        key = ("functions", id(node), sites[-1:])
         if key in self._busy:
             return []
         self._busy.add(key)
         try:
             if node.kind in ("join", "phi"):
                 for n in node.inputs:
-                    out += self.functions(n, depth + 1)
+                    out += self.functions(n, depth + 1, sites)
             elif node.kind == "call":
                 for f, _ in self.targets(node):
                     for r in self.graph(f).returns:
-                        out += self.functions(r, depth + 1)
+                        out += self.functions(r, depth + 1, (*sites, node))
             elif node.kind in ("elem", "iter"):
-                for n, _ in self.parts_of(node, (), depth + 1):
+                for n, s in self.parts_of(node, sites, depth + 1):
                     if n is not node:
-                        out += self.functions(n, depth + 1)
+                        out += self.functions(n, depth + 1, s)
             elif node.kind == "free":
                 for n in self.bound(node):
                     out += self.functions(n, depth + 1)
-            elif node.kind == "param" and depth < 3:
-                for n, _ in self.passed(node):
-                    out += self.functions(n, depth + 1)
+            elif node.kind == "param" and (sites or depth < 3):
+                for n, s in self.given(node, sites):
+                    out += self.functions(n, depth + 1, s)
                     if n.kind == "free":
                         for x in self.program.entities(("name", n.pos, n.data), self.program.scope(n.graph.function)):
                             if x[0] in ("func", "method"):
@@ -154,14 +156,22 @@ class Summaries(Library):
             self._busy.discard(key)
         return list(dict.fromkeys(out))[:6]
 
-    def classes(self, node: Node, depth: int = 0) -> list[Class]:
-        """Project classes whose instance a value may be."""
+    def given(self, param: Node, sites: Sites) -> list[tuple[Node, Sites]]:
+        """What is passed for a parameter: by the call that led here, else by all callers."""
+        f = param.graph.function
+        if sites and any(g is f for g, _ in self.targets(sites[-1])):
+            found = self.argument(sites[-1], f, param.data)
+            return [(found, sites[:-1])] if found is not NOTHING else []
+        return [(n, ()) for n, _ in self.passed(param)]
+
+    def classes(self, node: Node, depth: int = 0, sites: Sites = ()) -> list[Class]:
+        """Project classes whose instance a value may be, seen through the call sites that lead to it."""
         if depth > DEEPEST or node is NOTHING or node.kind in ("box", "tuple", "acc", "func"):
             return []
-        known = self._classes.get(id(node))
+        known = self._classes.get(id(node)) if not sites else None
         if known is not None:
             return known
-        key = ("classes", id(node))
+        key = ("classes", id(node), sites[-1:])
         if key in self._busy:
             return []
         self._busy.add(key)
@@ -173,41 +183,44 @@ class Summaries(Library):
                     out.append(node.data)
             elif node.kind in ("join", "phi"):
                 for n in node.inputs:
-                    out += self.classes(n, depth + 1)
+                    out += self.classes(n, depth + 1, sites)
             elif node.kind == "call":
                 out += self.class_called(node)
                 for f, _ in self.targets(node):
                     for r in self.graph(f).returns:
-                        out += self.classes(r, depth + 1)
+                        out += self.classes(r, depth + 1, (*sites, node))
             elif node.kind in ("elem", "iter"):
-                for n, _ in self.parts_of(node, (), depth + 1):
+                for n, s in self.parts_of(node, sites, depth + 1):
                     if n is not node:
-                        out += self.classes(n, depth + 1)
+                        out += self.classes(n, depth + 1, s)
             elif node.kind == "free":
                 for n in self.bound(node):
                     out += self.classes(n, depth + 1)
             elif node.kind == "param":
-                graph = node.graph
-                if node.data == graph.self_name and graph.function.owner:
-                    out.append(graph.function.owner)
-                else:
-                    for x in self.program.entities(("name", node.pos, node.data), self.program.scope(graph.function)):
-                        if x[0] == "inst":
-                            out.append(x[1])
-                    if not out and depth < 3:
-                        for n, _ in self.passed(node):
-                            out += self.classes(n, depth + 1)
-                    if not out and not self.calls_of(graph.function, MOST_FILES):
-                        out += self.by_methods(node)
+                out += self.classes_given(node, depth, sites)
             elif node.kind == "op" and node.data in ("copy", "enter"):
                 for n in node.inputs:
-                    out += self.classes(n, depth + 1)
+                    out += self.classes(n, depth + 1, sites)
         finally:
             self._busy.discard(key)
             self.alone = alone
         out = list(dict.fromkeys(out))[:6]
-        if depth == 0 or out:
+        if not sites and (depth == 0 or out):
             self._classes[id(node)] = out
+        return out
+
+    def classes_given(self, param: Node, depth: int, sites: Sites) -> list[Class]:
+        """Classes whose instance may be passed for a parameter."""
+        graph = param.graph
+        if param.data == graph.self_name and graph.function.owner:
+            return [graph.function.owner]
+        scope = self.program.scope(graph.function)
+        out = [x[1] for x in self.program.entities(("name", param.pos, param.data), scope) if x[0] == "inst"]
+        if not out and (sites or depth < 3):
+            for n, s in self.given(param, sites):
+                out += self.classes(n, depth + 1, s)
+        if not out and not self.calls_of(graph.function, MOST_FILES):
+            out += self.by_methods(param)
         return out
 
     def by_methods(self, node: Node) -> list[Class]:
@@ -309,7 +322,7 @@ class Summaries(Library):
             if len(sites) <= n or len(out) >= MOST_CALLERS:
                 break
             caller, expr = sites[n]
-            if caller is f:
+            if caller is f or (caller.module.in_tests and not f.module.in_tests):
                 continue
             node = self.graph(caller).calls.get(expr[1])
             if node is not None and node not in out:

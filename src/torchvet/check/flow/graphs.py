@@ -18,7 +18,7 @@ from ..program.model import expressions_of, walk_expr
 from ..source.patterns import Later
 from .graph_keeping import STORES, Kept
 from .graph_meters import Meters
-from .graph_values import NOTHING, Node
+from .graph_values import NOTHING, OFF, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ GONE, RETURNED, PILED = range(3)
 """What becomes of what a call gives."""
 TRAINING = (".backward(", "training_step(", "manual_backward(", "autograd.grad(")
 EVALUATING = (".eval(",)
+DIFFERENTIATED = ("forward", "backward", "jvp", "vjp")
+NAME = Later(r"(\w+)\($")
 STEPPING = frozenset(("step", "zero_grad", "backward", "grad"))
 
 
@@ -82,11 +84,11 @@ class Graphs(Meters):
         return self._candidates
 
     def find_candidates(self) -> list[Function]:
-        hooks = {"def " + n.rpartition(".")[2] + "(" for n in knowledge.graph("training_hooks")}
-        words = (*TRAINING, *EVALUATING, *hooks)
+        words = (*TRAINING, *EVALUATING, *(f"def {name}(" for name in self.hook_names()))
         out: dict[int, Function] = {}
         level: list[Function] = []
-        for module in [m for p, m in self.program.modules.items() if p not in self.program.loaded_on_demand]:
+        named = self.program.files_naming(tuple({NAME.search(word)[1] for word in words}))
+        for module in [m for m in self.examined() if m.path in named]:
             for f in self.functions_holding(module, words):
                 for g in self.program.with_nested(f):
                     if id(g) in out:
@@ -107,10 +109,12 @@ class Graphs(Meters):
         for above in range(CALLER_LEVELS, 0, -1):
             callers: list[Function] = []
             for f in level:
-                among = self.files_using(f, above) if not self.runs_once(f) and self.may_return_graph(f) else None
+                asked = not self.runs_once(f) and self.may_return_graph(f) and not self.is_differentiated(f)
+                among = self.files_using(f, above) if asked else None
                 if not among or not self.may_give_graph(f) or not (self.trains(f) or self.gives_evaluated(f)):
                     continue
-                using = [g for g, call in self.program.callers(f, 24, 8, among) if self.uses(g, call, above)]
+                sites = self.program.callers(f, 24, 8, among)
+                using = [g for g, call in sites if not g.module.is_collected and self.uses(g, call, above)]
                 if not using:
                     continue
                 self._giving.add(id(f))
@@ -121,11 +125,17 @@ class Graphs(Meters):
             level = callers
         return list(out.values())
 
+    def is_differentiated(self, f: Function) -> bool:
+        """Is a function the forward or backward of an autograd function, which nothing but autograd calls?"""
+        if f.owner is None or f.name not in DIFFERENTIATED:
+            return False
+        return any(base.endswith("Function") for base in self.program.bases(f.owner)[1])
+
     def files_using(self, f: Function, above: int) -> frozenset[str]:
         """Files that by their text call a function in more than a bare statement, where results may pile up or go on to
         callers."""
         out = set()
-        for path, row in self.program.lines_calling(f):
+        for path, row in self.lines_calling(f):
             if path in out:
                 continue
             use = self._uses_on.get((path, row))
@@ -159,9 +169,11 @@ class Graphs(Meters):
         """Does a function return something that its own backward goes over, or that such a function gave it?"""
         graph = self.graph(f)
         returned = {n for r in graph.returns for n in self.structure(r)}
-        if any(n in e.reached for e in self.events(graph, False) for n in returned):
+        if any(n in reached for reached in map(self.reach, graph.backwards) for n in returned):
             return True
-        return any(n.kind == "call" and any(id(g) in known for g, _ in self.targets(n)) for n in returned)
+        if any(n.kind == "call" and any(id(g) in known for g, _ in self.targets(n)) for n in returned):
+            return True
+        return any(n in e.reached for e in self.events(graph, False) for n in returned)
 
     def may_return_graph(self, f: Function) -> bool:
         """May a function return something with a graph, by its text?"""
@@ -184,6 +196,8 @@ class Graphs(Meters):
         modules = {n for _, node, _ in graph.evals for n in self.structure(node)}
         parts = [n for r in graph.returns for n in (r.inputs if r.kind == "tuple" else (r,))]
         found = [n for n in parts if self.may_carry(n) and modules.isdisjoint(self.structure(n))]
+        if any(n.kind == "call" and self.callee(n) in modules and n.mode != OFF for n in found):
+            return True
         return any(self.carries(n) for n in found)
 
     def may_be_evaluated(self, value: Node, graph: Graph) -> bool:
@@ -224,6 +238,8 @@ class Graphs(Meters):
 
     def may_grow(self, f: Function) -> bool:
         """Can anything grow in a function: may it be called again and again, does it loop (and store, in a test)?"""
+        if self.is_differentiated(f):  # gradients are off in it
+            return False
         if self.may_be_repeated(f):
             return True
         text = self.own_text(f)
@@ -278,8 +294,8 @@ class Graphs(Meters):
         """Methods that write attributes of self in the admitted modules, constructors left out."""
         if self._methods is None:
             self._methods = []
-            for path, module in list(self.program.modules.items()):
-                if path in self.program.loaded_on_demand or not STATE.search(self.program.text(path) or ""):
+            for module in self.examined():
+                if not STATE.search(self.program.text(module.path) or ""):
                     continue
                 for f in self.functions_in(module):
                     if f.owner is not None and f.params and f.name not in CONSTRUCTORS and self.writes_self(f):
@@ -337,8 +353,8 @@ class Graphs(Meters):
 
     def cached(self) -> list[Mark]:
         found = []
-        for path, module in list(self.program.modules.items()):
-            if path not in self.program.loaded_on_demand and CACHE.search(self.program.text(path) or ""):
+        for module in self.examined():
+            if CACHE.search(self.program.text(module.path) or ""):
                 for f in self.functions_in(module):
                     nested = self.program.with_nested(f) if CACHE.search(self.text(f)) else ()
                     found += [g for g in nested if any("cache" in n for n in g.decorator_names())]
@@ -351,8 +367,8 @@ class Graphs(Meters):
         """The functions of the admitted modules (nested ones too) whose text holds a word; another word stands in the
         same module."""
         out = []
-        for path, module in list(self.program.modules.items()):
-            if path not in self.program.loaded_on_demand and beside in (self.program.text(path) or ""):
+        for module in self.examined():
+            if beside in (self.program.text(module.path) or ""):
                 for f in self.functions_holding(module, (word,)):
                     out += [g for g in self.program.with_nested(f) if word in self.text(g)]
         return out

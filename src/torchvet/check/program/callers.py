@@ -34,6 +34,8 @@ BEHIND = 1 << 30
 """Rank of the first of them: parsed modules come first."""
 FEW_QUERIES = 10
 """Names looked for in the texts one by one before all names are indexed."""
+RECENT = 256
+"""Texts of functions that are kept."""
 OPENED = Later(r"\(\w+")
 """A name before an opening bracket, in a text that is read backwards."""
 
@@ -62,6 +64,8 @@ class Sites:
         """The indexed files that call or define something of a name."""
         self._calling: dict[tuple[str, str], list[int]] = {}
         self._starts: dict[str, tuple[str, Sequence[int]]] = {}
+        self._recent: dict[Function | Class, str] = {}
+        """Texts that were cut out lately: each is asked for a few times in a row, all of them are the files again."""
         self._queries = 0
         self._spans: dict[str, list[tuple[int, int, int, Function]]] = {}
 
@@ -242,14 +246,26 @@ class Sites:
                 for name in called_names(self.text(path) or ""):
                     self._naming.setdefault(name, []).append(path)
 
+    def files_naming(self, ends: tuple[str, ...]) -> set[str]:
+        """Files (all parsed ones are looked at) that call or define something whose name ends in one of these."""
+        self._index_names({})
+        return {path for name, paths in self._naming.items() if name.endswith(ends) for path in paths}
+
     # ------------------------------------------------------------------------------------------------- texts
     def text_of(self, place: Function | Class) -> str:
         """The lines of a function or class, joined; its last line ends as in the file."""
+        recent = self._recent
+        known = recent.get(place)
+        if known is not None:
+            return known
         text, starts = self.indexed(place.module.path)
         first, end = place.first_line, place.end_line
         if first > len(starts):  # the file is no more what was parsed
             return ""
-        return text[starts[first - 1] : starts[end] if end < len(starts) else len(text)]
+        if len(recent) >= RECENT:
+            recent.clear()
+        found = recent[place] = text[starts[first - 1] : starts[end] if end < len(starts) else len(text)]
+        return found
 
     def lines_of(self, place: Function | Class) -> list[str]:
         """The lines of a function or class."""
@@ -267,8 +283,8 @@ class Sites:
             text = self.text(path) or ""
             if "\r" in text or "\f" in text:
                 text = searchable(text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " "))
-            ends = accumulate(map(len, text.split("\n")), lambda at, length: at + length + 1, initial=0)
-            starts: list[int] | array[int] = list(ends)
+            starts: list[int] | array[int] = [0]
+            starts.extend(accumulate(map((1).__add__, map(len, text.split("\n")))))  # each step runs in C
             starts.pop()
             if len(self._starts) > MOST_LISTS:
                 from array import array

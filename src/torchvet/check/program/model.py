@@ -72,6 +72,9 @@ ASYNC, GENERATOR, NESTED = 1, 2, 4
 """Flags of a function row."""
 
 
+TESTS = frozenset(("tests", "unit_tests"))
+
+
 def pack(line: int, column: int, end_line: int, end_column: int) -> int:
     """A position in one number: line from 1, columns from 0 in UTF-8 bytes (as the compiler counts)."""
     return (
@@ -194,12 +197,18 @@ def prefix_of(owner: Class | None, parent: Function | None) -> str:
     return owner.qualname + "." if owner else parent.qualname + ".<locals>." if parent else ""
 
 
+def in_tests(path: str) -> bool:
+    """Whether a file lies in a folder of tests. A name such as `test_net.py` alone says nothing: scripts that evaluate
+    a model are called so."""
+    return not TESTS.isdisjoint(path.split("/")[:-1])
+
+
 class Module:
     """A parsed module. `names` maps each module-level name to what binds it last: ("def", Function),
     ("class", Class), ("import", dotted), ("from", dotted module, name, level) or ("value", statement)."""
 
-    __slots__ = ("_all", "_classes", "_functions", "block", "classes", "functions", "names", "path", "program", "stars",
-                 "walrus", "words")  # fmt: skip
+    __slots__ = ("_all", "_classes", "_functions", "_in_tests", "block", "classes", "functions", "names", "path",
+                 "program", "stars", "walrus", "words")  # fmt: skip
 
     def __init__(self, path: str, block: Block, words: frozenset[str]) -> None:
         self.path = path
@@ -207,6 +216,7 @@ class Module:
         self.words = words
         self.program: Program | None = None
         self.walrus: bool | None = None  # whether `:=` stands in it, once somebody asked
+        self._in_tests: bool | None = None
         self._all: list[Function] | None = None
         self._functions: dict[int, Function] = {}
         self._classes: dict[int, Class] = {}
@@ -221,6 +231,18 @@ class Module:
         """Whether pytest collects tests from the file, by its name."""
         name = self.path.rpartition("/")[2]
         return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+
+    @property
+    def in_tests(self) -> bool:
+        """Whether the file lies in a folder of tests: `in_tests`."""
+        if self._in_tests is None:
+            self._in_tests = in_tests(self.path)
+        return self._in_tests
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether it holds tests by its name and its folder: that it holds scripts is as good as excluded."""
+        return self.in_tests and self.is_test
 
     def _bind(self, block: Block) -> None:
         for s in block:

@@ -256,7 +256,8 @@ class Program(Sites):
     def main(self, module: Module) -> Function:
         """The module-level code as a function named `<module>`."""
         if module.path not in self._mains:
-            end = len(self.indexed(module.path)[1])
+            text = self.text(module.path) or ""
+            end = len(self.indexed(module.path)[1]) if "\r" in text else text.count("\n") + 1
             row = ("<module>", (), (), None, 1, end, 0, module.block, module.words)
             self._mains[module.path] = Function(module, 1 << 44, row, None, None)
         return self._mains[module.path]

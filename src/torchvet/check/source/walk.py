@@ -441,3 +441,14 @@ def _unreadable(error: OSError, folder: bool = False) -> Text:
 def unreadable(error: OSError) -> Text:
     """What to say of a file that `read` could not read."""
     return _unreadable(error)
+
+
+def is_test(path: str) -> bool:
+    """Test code by pytest's conventions. It runs a few steps and ends: what grows or is slow there is worth a note."""
+    *folders, name = path.split("/")
+    return (
+        name.startswith("test_")
+        or name.endswith("_test.py")
+        or name == "conftest.py"
+        or any(x in ("tests", "unit_tests", "testing") for x in folders)
+    )
