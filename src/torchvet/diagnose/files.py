@@ -185,10 +185,29 @@ def _walked(paths: list[str], base: str) -> Iterator[Item | Entry]:
         entry = _stdin() if full == STDIN else item(full, _named(full, base), seen)
         if entry is None:
             continue
+        if isinstance(entry, Item) and entry.head[:2] in _WIDE:
+            entry = narrowed(entry)
         if isinstance(entry, Item) and ending_of(entry):
             yield from opened(entry)
         else:
             yield entry
+
+
+_WIDE = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+"""Byte order marks of UTF-16: PowerShell writes what `>` redirects in it."""
+WIDEST = 256 << 20
+
+
+def narrowed(wide: Item) -> Item:
+    """A text in UTF-16 as UTF-8; the item itself when it is none, or larger than WIDEST."""
+    encoding = _WIDE[wide.head[:2]]
+    if wide.size > WIDEST or len(wide.head) < 4 or b"\0" not in wide.head[2:64]:
+        return wide
+    try:
+        data = wide.whole(WIDEST)[2:].decode(encoding, "replace").encode("utf-8", "replace")
+    except (OSError, Unreadable):
+        return wide
+    return Item(wide.name, wide.path, len(data), data[:HEAD], wide.time, data=data)
 
 
 def _named(path: str, base: str) -> str:

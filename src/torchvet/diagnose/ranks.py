@@ -557,6 +557,7 @@ def failed(case: Case) -> bool | None:
         return False
     done = [f for f in case.of("output") if f.values.get("done")]
     finished = bool(done) and len({f.rank for f in done}) >= max(1, case.world or 1)
+    finished = finished and not case.of("terminated")  # it says that it leaves: a signal told it to
     for fact in case.of("exception"):
         if fact.values.get("victim") or fact.values.get("ignored") or fact.values.get("caught"):
             continue

@@ -37,12 +37,17 @@ def closed_in_order(case: Case, pids: dict[tuple[str, int], int], world: int) ->
             pids.setdefault((node, pid), rank)
 
 
+_NUMBERED = re.compile(r"(?:^|/)(worker|proc|process|gpu|replica)[._-]?(\d{1,6})\.(?:out|err|log|txt)$")
+
+
 def by_task_file(case: Case, places: dict[str, int]) -> None:
     """Files that srun writes for each task (881_3.err): ranks, when nothing else is and a rank waited for others.
 
     The files of a job array have such names too; its members know nothing of each other.
     """
     if places or not case.of("lost", "watchdog", "nccl-error", "nccl-init"):
+        return
+    if _numbered(case, places):
         return
     tasks: dict[str, tuple[str, int]] = {}
     for source in {f.source for f in case.of("output")}:
@@ -52,6 +57,20 @@ def by_task_file(case: Case, places: dict[str, int]) -> None:
         tasks[source] = (found.group(1), int(found.group(2)))
     if len({job for job, _ in tasks.values()}) == 1 and len({n for _, n in tasks.values()}) > 1:
         places.update((source, number) for source, (_, number) in tasks.items())
+
+
+def _numbered(case: Case, places: dict[str, int]) -> bool:
+    """worker_0.log, worker_1.log, ...: one process for each file, none left out, and no launcher that has several."""
+    if case.of("launched", "closing") or any(f.values.get("by") in ("block", "launcher") for f in case.of("exit")):
+        return False
+    found = {f.source: m for f in case.of("output") if (m := _NUMBERED.search(f.source))}
+    numbers_of = sorted(int(m[2]) for m in found.values())
+    if len({m[1] for m in found.values()}) != 1 or len(found) < 2 or numbers_of != list(range(len(found))):
+        return False
+    if any(f.rank is not None or f.source not in found for f in case.of("output")):
+        return False
+    places.update((source, int(m[2])) for source, m in found.items())
+    return True
 
 
 def by_pod(case: Case, others: set[str]) -> None:

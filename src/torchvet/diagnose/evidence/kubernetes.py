@@ -49,10 +49,12 @@ def read(item: Item) -> Iterator[Fact]:
 def _by_rank(item: Item, facts: Iterator[Fact]) -> Iterator[Fact]:
     """The facts of pods, with the rank that the environment of each pod names: it stands behind the states."""
     rows = list(facts)
-    ranks: dict[str, int | None] = {}
+    ranks: dict[str, int] = {}
     for fact in rows:
         if fact.kind == "env":
-            fact.rank = ranks[str(fact.values.get("pod", ""))] = rank_of_pod(fact.values, {})
+            fact.rank = rank_of_pod(fact.values, {})
+            if fact.rank is not None:
+                ranks[str(fact.values.get("pod", ""))] = fact.rank
     for fact in rows:
         if fact.kind in ("exit", "oom-kill"):
             fact.rank = ranks.get(str(fact.values.get("pod", "")))

@@ -18,7 +18,7 @@ from .launcher import Block
 from .lines import Literals, blocks, clean, distinct, sampled, words
 from .patterns import BY_LITERAL, GROUP, RAW, plain_part, size_of, values_of
 from .places import place_of
-from .prefixes import Speaker, has_services, has_tasks, speaker_of
+from .prefixes import Speaker, has_services, has_tasks, margin_of, speaker_of
 from .reader import Reader
 from .series import NAN_HINT, Series, Steps, memory_of, nan_of
 from .times import clock_of, time_of
@@ -58,7 +58,7 @@ _LEFT_OUT = re.compile(
 )
 # behind a progress bar or a logger's mark: the bar left no line end
 _LATE = re.compile(
-    rb"(?:\[rank(\d{1,6})\]:?\s?)?(?:Traceback \(most recent call last\):\s*$|\xe2\x95\xad(?:\xe2\x94\x80)+ Traceback \(most)"
+    rb"(?:\[rank(\d{1,6})\]:?\s?)?(?:Traceback \(most recent call last\):\"?\s*$|\xe2\x95\xad(?:\xe2\x94\x80)+ Traceback \(most)"
 )
 # MosaicML's launcher prints the streams of each process one after the other
 _SECTION = re.compile(rb"-{5,}(Begin|End) global rank (\d{1,6}) STD(?:OUT|ERR)-{5,}")
@@ -106,6 +106,8 @@ class LogReading:
         self.order = 0
         self.facts: list[Fact] = []
         self.section: int | None = None  # rank whose stream follows
+        self.margin: re.Pattern[bytes] | None = None  # what a collector puts before every line
+        self.stamp = b""  # what was cut off the line at hand
         self.last_exit: tuple[int, bytes, Voice, dict[str, Any]] | None = None  # of a child, or of an actor
         self.busy: set[int] = set()  # voices inside a traceback, a block or a stack: their next lines belong to it
 
@@ -144,7 +146,7 @@ class LogReading:
             number,
             rank,
             words(line),
-            more.pop("time", None) or time_of(line),
+            more.pop("time", None) or time_of(line) or (time_of(self.stamp) if self.stamp else None),
             self.order,
             values,
             **more,
@@ -171,6 +173,11 @@ class LogReading:
         self.one(number, raw, active, full)
 
     def one(self, number: int, raw: bytes, active: tuple[bytes, ...], full: bool) -> None:
+        self.stamp = b""
+        if self.margin is not None and (found := self.margin.match(raw)):
+            self.stamp, raw = found.group(), raw[found.end() :]
+            if self.stamp[-1:] == b'"':  # a column of a table
+                raw = raw.removesuffix(b'"').replace(b'""', b'"')
         speaker, line, stamp = (
             speaker_of(raw, self.tasks, self.services) if raw[:1] != b"[" or raw[-2:] != b"]:" else (None, raw, b"")
         )
@@ -187,6 +194,11 @@ class LogReading:
             b"Traceback (most" in line and not voice.block.open and not starts(line)
         )  # torchelastic's block is its own
         if behind and (late := _LATE.search(line)) and late.start():
+            cut = len(raw) - len(line)
+            if self.margin is None and (margin := margin_of(raw, cut + late.start())) is not None:
+                self.margin = margin
+                self.one(number, raw, active, full)
+                return
             self.told(number, line[: late.start()], stamp, voice, active, full)
             if late.group(1):
                 self.one(number, line[late.start() :], active, full)

@@ -279,6 +279,7 @@ PATTERNS: tuple[Pattern, ...] = (
     P("scheduler", b"being preempted", rb"(?i)\b(?:instance|node|VM|job) is being preempted", by="cloud", state="PREEMPTED", reason="preemption"),
     P("scheduler", b"luster is preempted", rb"\bThe cluster is preempted\b", by="skypilot", state="PREEMPTED", reason="preemption"),
     P("scheduler", b"qmaster enforced", rb"failed\s+\d+\s*: (?P<detail>qmaster enforced h_rt, h_cpu,? or h_vmem limit)", by="sge", state="KILLED", reason="h_rt, h_cpu or h_vmem limit"),
+    P("terminated", b"SIGTERM", rb"(?i)\b(?:received|caught|got) (?:signal )?(?:15 ?\(SIGTERM\)|SIGTERM(?: \(15\))?)[^\n]{0,40}\b(?:sav|check ?point|exit|shut|stop|preempt|requeu)", by="trainer"),
     P("terminated", b"eceived SIGTERM", rb"^(?:\[rank: \d+\] )?Received SIGTERM: (?P<signal>15)", by="trainer"),
     # environment faults that name themselves; 172.17.0.0/16 is docker's own bridge, the same on every node
     P("config", b"onnect to 172.17.", rb"Connect to (?P<address>172\.17\.\d+\.\d+)<\d+> failed", what="bridge-address"),

@@ -119,6 +119,33 @@ def speaker_of(line: bytes, tasks: bool = False, services: bool = False) -> tupl
     return speaker, line, stamp
 
 
+def margin_of(line: bytes, end: int) -> re.Pattern[bytes] | None:
+    """What stands before the words of every line of a log, by one line whose words begin at `end`: a time and what a
+    logger or collector adds, digits and spaces left open. Marks of launchers behind it are not a part of it.
+
+    None: no time is in it (a progress bar, words of the program).
+    """
+    if not 4 <= end <= _WIDEST:
+        return None
+    for at in range(1, end):
+        if line[at : at + 1] in b"[(" and line[at - 1 : at] in b' "' and speaker_of(line[at:])[0] is not None:
+            end = at
+            break
+    shape = line[:end]
+    if len(_DIGIT.findall(shape)) < 4 or b"%|" in shape:
+        return None
+    words = shape.rstrip()
+    parts = (
+        rb"\d+" if p[:1].isdigit() else rb"\s+" if p[:1].isspace() else re.escape(p) for p in _PARTS.findall(words)
+    )
+    return re.compile(b"".join(parts) + re.escape(shape[len(words) :]))  # frames are indented behind it
+
+
+_WIDEST = 160
+_DIGIT = re.compile(rb"\d")
+_PARTS = re.compile(rb"\d+|\s+|[^\d\s]+")
+
+
 def has_tasks(head: bytes) -> bool:
     """Whether the lines of a file begin with task numbers (srun -l): nearly all do, with more than one number."""
     lines = head.split(b"\n")[:-1] or [head]
