@@ -17,7 +17,7 @@ from written import Job
 from torchvet.diagnose.engine import diagnose, read
 from torchvet.diagnose.evidence.patterns import BY_LITERAL, PATTERNS, plain_part, size_of
 from torchvet.diagnose.evidence.places import place_of
-from torchvet.diagnose.evidence.prefixes import has_tasks, speaker_of
+from torchvet.diagnose.evidence.prefixes import has_tasks, margin_of, speaker_of
 from torchvet.diagnose.evidence.reader import all_readers
 from torchvet.diagnose.evidence.series import memory_of, nan_of
 from torchvet.diagnose.evidence.times import clock_of, time_of
@@ -249,3 +249,38 @@ def test_random_garbage_files(tmp_path):
     found = diagnose([str(tmp_path)])
     assert not [p for p in found.inventory.problems if "torchvet failed here" in str(p[1])]
     shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "gbk"])
+def test_encodings_of_windows(encoding, tmp_path):
+    """PowerShell writes UTF-16, programs the code page of the machine; lines end in CR LF."""
+    key = "尺寸" if encoding == "gbk" else "größe"
+    lines = [f"step {n} loss 2.1" for n in range(20)]
+    for rank in range(2):
+        error = f"KeyError: '{key}'" if rank else "RuntimeError: Connection closed by peer [10.0.0.7]:3100"
+        text = [*lines, "Traceback (most recent call last):", '  File "C:\\job\\train.py", line 9, in main', error, ""]
+        (tmp_path / f"rank{rank}.log").write_bytes("\r\n".join(text).encode(encoding))
+    first = diagnose([str(tmp_path)]).verdicts[0]
+    assert (first.cause, first.sub, first.ranks) == ("rank-absent", "crashed: KeyError", [1])
+    assert not diagnose([str(tmp_path)]).inventory.problems
+
+
+@pytest.mark.parametrize(
+    "line, rest",
+    [
+        (b"2026/03/04 11:20:04   File", b"  File"),
+        (b"I20260304 11:20:05.123 991 train.py:61]   File", b"  File"),
+        (b'1772623000020,"[1,mpirank:1,algo-2]<stdout>:  File"', b'[1,mpirank:1,algo-2]<stdout>:  File"'),
+        (b"[03/04/26 11:20:05] [rank2]:   File", b"[rank2]:   File"),
+        (b"Epoch 3:  41%|####      | 412/1000 [00:41<00:58, 10.1it/s]  File", None),
+        (b"step loss   File", None),
+    ],
+)
+def test_what_stands_before_every_line(line, rest):
+    margin = margin_of(line.replace(b"  File", b"Traceback (most recent call last):"), line.index(b"  File"))
+    if rest is None:
+        assert margin is None
+        return
+    assert margin is not None
+    found = margin.match(line)
+    assert found and line[found.end() :] == rest

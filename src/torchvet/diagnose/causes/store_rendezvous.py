@@ -29,6 +29,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
         return
     # ranks that asked for the id of a communicator had joined: who makes that id did not come
     asked = {r for w in case.waits.told if w.op == COMMUNICATOR for r in w.waiters}
+    if case.waits.creation is not None:
+        asked |= set(case.waits.creation.names)  # the group of all was there when they asked for another
     facts = [f for f in case.of("rendezvous") if f.values.get("what") != "keys" or f.rank not in asked]
     by: dict[str, list[Fact]] = {}
     for fact in facts:

@@ -45,6 +45,7 @@ def pair_calls(item: Item) -> Iterator[Fact]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
+    aliases = _aliases(tree)
     given: dict[str, list[ast.expr]] = {}
     calls: list[tuple[ast.Call, str, str, ast.expr]] = []
     for node in ast.walk(tree):
@@ -54,7 +55,7 @@ def pair_calls(item: Item) -> Iterator[Fact]:
             name = node.func.attr
             if name in _PAIRS and (peer := _argument(node, _PAIRS[name], 1)) is not None:
                 calls.append((node, "pair-call", name.lstrip("i"), peer))
-            elif (peer := root_of(node)) is not None:
+            elif (peer := root_of(node)) is not None and ast.unparse(node.func.value) in aliases:
                 calls.append((node, "root-call", name, peer))
     turns, handed = (_turns(tree), _handed(tree)) if any(c[1] == "root-call" for c in calls) else (set(), {})
     for node, kind, op, peer in calls[:MOST]:
@@ -64,6 +65,17 @@ def pair_calls(item: Item) -> Iterator[Fact]:
             continue  # the name of a loop or of an argument: not the rank itself, whatever it is called
         values = {"op": op, "peer": ast.unparse(peer)[:200], "end": node.end_lineno or node.lineno, "names": known}
         yield Fact(kind, item.name, node.lineno, None, "", None, node.lineno, values)
+
+
+def _aliases(tree: ast.AST) -> set[str]:
+    """What a file calls torch.distributed: tensors have gather() and scatter() too."""
+    out = {"dist", "torch.distributed", "distributed"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            out |= {a.asname for a in node.names if a.asname and a.name == "torch.distributed"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
+            out |= {a.asname for a in node.names if a.asname and a.name == "distributed"}
+    return out
 
 
 def _turns(tree: ast.AST) -> set[str]:

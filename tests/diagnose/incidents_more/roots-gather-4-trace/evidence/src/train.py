@@ -1,0 +1,29 @@
+import datetime, os, signal, sys, time, logging
+import torch
+import torch.distributed as dist
+import run_trace
+
+T = 6
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=T))
+rank, world = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(0)
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def tick(step):
+    run_trace.tick(step)
+
+
+run_trace.start(T)
+for step in range(12):
+    x = torch.ones(64) * rank
+    tick(step)
+    if step == 8:
+        dst = 1 if rank == 1 else 0
+        dist.gather(x, [torch.empty(64) for _ in range(world)] if rank == dst else None, dst=dst)
+    dist.all_reduce(x)
+    say(f"step {step} loss {2.0 - step * 0.01:.4f}")
+dist.destroy_process_group()
