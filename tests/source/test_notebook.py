@@ -156,3 +156,9 @@ def test_an_indented_cell_is_read_as_jupyter_reads_it():
     cells = [{"cell_type": "code", "source": ["    x = 1\n", "    for i in y:\n", "        z(i)\n"]}]
     book = load(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}).encode())
     assert not book.broken and book.text.splitlines() == ["x = 1", "for i in y:", "    z(i)"]
+
+
+def test_shell_words_need_no_percent_sign() -> None:
+    book = load(notebook("ls /content/checkpoints/\nx = 1\nif x:\n  cd sub/dir", "ls = 1\nls /= x", "ls /a/\ny = = 1"))
+    assert book.text == "pass\nx = 1\nif x:\n  pass\nls = 1\nls /= x\n\n\n"
+    assert [book.place(line)[:2] for line, _ in book.broken] == [(3, 2)]

@@ -15,6 +15,11 @@ PYTHON_CELLS = frozenset((
     "time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "python", "python3", "pypy", "debug", "snakeviz",
 ))  # fmt: skip
 """Cell magics whose body is Python of this notebook."""
+AUTOMAGIC = frozenset((
+    "ls", "ll", "cat", "cp", "mv", "rm", "mkdir", "rmdir", "less", "more", "man", "clear", "cd", "pwd", "pushd", "popd",
+    "pip", "conda", "mamba", "uv", "run", "time", "timeit", "load", "env", "matplotlib", "history", "who", "whos",
+))  # fmt: skip
+"""Line magics and shell aliases that IPython takes without `%` (`%automagic` is on unless somebody turns it off)."""
 
 
 class Notebook:
@@ -73,6 +78,9 @@ def load(data: bytes) -> Notebook:
     if _mistake(book.text) is not None:
         for start, end in zip(starts, [*starts[1:], len(out)]):
             mistake = _mistake("\n".join(out[start:end]) + "\n")
+            if mistake is not None and any(_is_automagic(line) for line in out[start:end]):
+                out[start:end] = without_automagics(out[start:end])
+                mistake = _mistake("\n".join(out[start:end]) + "\n")
             if mistake is not None and out[start:end] and out[start][:1] in (" ", "\t"):
                 out[start:end] = unindented(out[start:end])
                 mistake = _mistake("\n".join(out[start:end]) + "\n")
@@ -311,6 +319,22 @@ def without_magics(lines: list[str]) -> list[str]:
         out.append(line)
         i += 1
     return out
+
+
+def without_automagics(lines: list[str]) -> list[str]:
+    """The lines of a cell that Python cannot parse, with `pass` for each `ls folder/` that starts a statement."""
+    out, state = [], _Inside()
+    for line in lines:
+        magic = not state.inside and _is_automagic(line)
+        out.append(line[: len(line) - len(line.lstrip())] + "pass" if magic else line)
+        state.read(out[-1])
+    return out
+
+
+def _is_automagic(line: str) -> bool:
+    """A known word, then what is neither a call nor an assignment (IPython/core/prefilter.py: AutoMagicChecker)."""
+    word, _, rest = line.strip().partition(" ")
+    return word in AUTOMAGIC and not rest.lstrip().startswith("=")
 
 
 def _may_be_magic(line: str) -> bool:
