@@ -16,6 +16,7 @@ TABLES = {
  'placement_methods': ('to', 'cuda', 'cpu', 'xpu', 'npu', 'hpu', 'mtia', 'ipu', 'to_empty'),
  'module_methods': ('train', 'eval', 'half', 'float', 'double', 'bfloat16', 'type', 'requires_grad_', 'apply', 'share_memory', 'compile'),
  'returns_module': ('torch.compile', 'torch.jit.script', 'torch._dynamo.optimize'),
+ 'containers': ('torch.nn.Sequential', 'torch.nn.ModuleList', 'torch.nn.ModuleDict'),
  'accelerators': ('cuda', 'xpu', 'npu', 'mps', 'hpu', 'mlu', 'musa', 'xla', 'mtia'),
  'device_defaults': ('torch.set_default_device', 'torch.set_default_tensor_type'),
  'device_contexts': ('torch.device', 'accelerate.init_empty_weights', 'accelerate.init_on_device', 'deepspeed.zero.Init', 'accelerate.big_modeling.init_empty_weights', 'transformers.modeling_utils.no_init_weights'),

@@ -364,9 +364,23 @@ class Wrapping:
                     if w.model is c.model and w.family in ("ddp", "fsdp1") and w.order < c.order:
                         through = [e for e in trace.on(w.result) if e.kind == FORWARD]
                         whole = any(e.function is c.function for e in through) or (c.family == "method" and through)
-                        if not whole and not apart(w.path, c.path) and self.trains(c):
+                        if not whole and not apart(w.path, c.path) and self.trains(c) and not self.by_hand(c):
                             out.append(Order(w, c))
         return unique(out)
+
+    def by_hand(self, c: Event) -> bool:
+        """Whether who runs this forward, or a function that it calls, reduces the gradients over the ranks itself."""
+        for f in (c.function, *(caller for caller, _ in c.calls)):
+            scope = self.program.scope(f)
+            if self.reduces_gradients(f) or any(
+                self.reduces_gradients(g) for call in self.program.calls(f) for g in self.program.targets(call, scope)
+            ):
+                return True
+        return False
+
+    def reduces_gradients(self, f: Function) -> bool:
+        lines = self.program.lines(f.module.path)[f.first_line - 1 : f.end_line]
+        return any(".grad" in x for x in lines) and any("all_reduce(" in x or "allreduce(" in x for x in lines)
 
     def trains(self, c: Event) -> bool:
         """Does the value of the call flow into a backward, here or, returned, in the function that called this one?"""

@@ -196,7 +196,12 @@ class KnownCalls:
             return ()
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
             placed = bool(self._on_device) or any(k == "device" or k is None for k, _ in e[4])
-            return (Model(known=not placed, placed=placed, path=self._path),)
+            known = not placed
+            if name in knowledge.loader("containers"):
+                parts = [m for v in arguments for m in models_in(v)]
+                placed = placed or any(m.placed_when_made for m in parts) or self.moved(parts)
+                known = not placed and all(arguments)
+            return (Model(known=known, placed=placed, path=self._path),)
         if name.startswith("builtins."):
             if name in ("builtins.list", "builtins.tuple", "builtins.filter", "builtins.sorted", "builtins.iter"):
                 found = [m for v in arguments for m in parameters_in(v)]
@@ -205,6 +210,9 @@ class KnownCalls:
         if name.startswith("torch."):
             return ()
         return None
+
+    def moved(self, models: list[Model]) -> bool:
+        return any(x.kind == PLACED and x.device not in ("cpu", "") for x in self.on(*models))
 
     def prepare(self, e: Expr, arguments: list[Values], f: Function) -> Values:
         """`accelerator.prepare(...)` gives back what it is given, models wrapped. With FSDP and use_orig_params=False

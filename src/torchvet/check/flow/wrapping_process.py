@@ -92,7 +92,9 @@ class Processes:
             if any(a[0] == "star" for a in call[3]) or not (call[3] or call[4]):
                 continue
             use = self.state_use(call, f)
-            if use is None or self.on_cpu(f) or self.rank_guarded(f, call[1]) or self.own_file(call, f):
+            if use is None or self.on_cpu(f) or self.rank_guarded(f, call[1]):
+                continue
+            if self.own_file(call, f) or self.file_of_rank(call, f):
                 continue
             if self.distributed(f):
                 out.append(Site(call, f, use, f))
@@ -126,6 +128,22 @@ class Processes:
             o.e[0] == "call" and callee_name(o.e) in ("BytesIO", "StringIO")
             for o in self.origins.of(call[3][0], Frame(f))
         )
+
+    def file_of_rank(self, call: Expr, f: Function) -> bool:
+        """Each rank reads a file whose name holds its rank: its own shard, saved on the GPU that it goes back to."""
+        parts = [call[3][0] if call[3] else call[4][0][1]]
+        for e in parts:
+            words = {str(x[-1]) for x in walk_expr(e) if x[0] in ("name", "attr")}
+            if any("rank" in word.lower() for word in words):
+                return True
+            if len(parts) < 12:
+                names = {x[2] for x in walk_expr(e) if x[0] == "name"}
+                parts += [
+                    s[3]
+                    for s in walk_block(self.program.body(f))
+                    if s[0] == "assign" and s[3] not in parts and any(names & set(target_names(t)) for t in s[2])
+                ]
+        return False
 
     def restores(self, e: Expr) -> bool:
         """A `load_state_dict` of something with tensors: schedulers and scalers keep numbers."""

@@ -257,12 +257,16 @@ class Trace(KnownCalls):
             return value
         if kind == "comp":
             models: list[Model] = []
+            given = False
             for g in e[4]:
                 got = self.value(g[1], env, f)
+                given = given or bool(got)
                 models += parameters_in(got)
                 parameters = parameters_in(got)
                 self.bind(g[0], (Parameters(tuple(parameters)),) if parameters else elements(got), env, f)
-            self.value(e[3], env, f) if e[3][0] != "tuple" or e[2] != "dict" else None
+            each = self.value(e[3], env, f) if e[3][0] != "tuple" or e[2] != "dict" else ()
+            if not given and e[2] == "list" and models_in(each):
+                return (Several([each]),)  # `[Block().cuda() for _ in range(n)]`
             return (Parameters(tuple(models)),) if models else ()
         if kind == "dict":
             models = [m for v in e[3] for m in parameters_in(self.value(v, env, f))]
