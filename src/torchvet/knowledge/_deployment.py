@@ -21,6 +21,7 @@ TABLES = {
  'address_names': ('MASTER_ADDR', 'MASTER_ADDRESS', 'RDZV_ENDPOINT', 'PET_RDZV_ENDPOINT', 'PET_MASTER_ADDR'),
  'address_options': ('master-addr', 'rdzv-endpoint', 'main-process-ip'),
  'rdma_names': ('NCCL_IB_HCA', 'NCCL_IB_GID_INDEX', 'NCCL_IB_QPS_PER_CONNECTION'),
+ 'fabric_prefixes': ('FI_',),
  'dump_names': ('TORCH_FR_DUMP_TEMP_FILE', 'TORCH_NCCL_DEBUG_INFO_TEMP_FILE', 'TORCH_NCCL_DEBUG_INFO_PIPE_FILE'),
  'slurm_values': {'SLURM_NNODES': 'nodes', 'SLURM_JOB_NUM_NODES': 'nodes', 'SLURM_NTASKS': 'ntasks', 'SLURM_NPROCS': 'ntasks', 'SLURM_NTASKS_PER_NODE': 'ntasks-per-node', 'SLURM_CPUS_PER_TASK': 'cpus-per-task', 'SLURM_GPUS_ON_NODE': 'gpus', 'SLURM_GPUS_PER_NODE': 'gpus', 'SLURM_STEP_NUM_NODES': 'nodes'},
  'default_shm': 67108864,

@@ -132,8 +132,10 @@ class Environment:
                 severity = "warning" if s.purpose == TRAINS and not s.job.ci else "note"
                 if effect == "log" and value.upper() == "INFO" and s.nodes < 2 and s.job.platform != "dockerfile":
                     severity = "note"  # one node's log can be read
-                if s.purpose == NEITHER:
+                if s.purpose == NEITHER or (effect == "network" and through_fabric([*s.env, *s.job.env])):
                     continue
+                if effect in ("network", "transport") and explained(s.file, e):
+                    severity = "note"
                 key = (s.file.path, e.pos)
                 if key not in out or severity == "warning":
                     out[key] = Set(s.file, e.name, value, e.pos, severity, effect, s.nodes)
@@ -213,6 +215,18 @@ class Environment:
                     found.container = c
                     out.append(found)
         return out
+
+
+def through_fabric(env: list[Env]) -> bool:
+    """Whether libfabric is set up: NCCL then goes through its plugin (EFA), InfiniBand verbs or not."""
+    return any(e.name.startswith(tuple(knowledge.deployment("fabric_prefixes"))) for e in env)
+
+
+def explained(file: File, e: Env) -> bool:
+    """Whether a comment in one of the two lines above names the setting: whoever wrote it there has a reason."""
+    row = (e.pos >> 44) - 1
+    above = file.text.split("\n", row)[max(0, row - 2) : row]
+    return any(line.lstrip().startswith(("#", "//")) and e.name in line for line in above)
 
 
 def on_one_host(job: Job) -> bool:

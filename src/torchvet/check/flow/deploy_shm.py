@@ -7,10 +7,13 @@ NVIDIA/nccl#525). Containers that serve, test or build are not held to it as str
 
 from __future__ import annotations
 
+import os
+
 from ... import knowledge
 from ..source.traced import is_known
+from .deploy_containers import script_of
 from .deploy_launch import IMAGE, LAUNCHER, OTHER, PYTHON, workers_of
-from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, Container
+from .deploy_model import NEITHER, SERVES, TESTS, TRAINS, UNSAID, Container
 from .deploy_patches import Patches
 from .deploy_say import About
 
@@ -25,6 +28,8 @@ LEAST = 512 * MIB
 PODS = ("kubernetes",)
 SEVERAL = ("spawn", "init_process_group", "Trainer", "ccelerat", "istributed", "Process(", "Fabric", "launch")
 """What starts processes for several ranks, or says that somebody does."""
+
+SHARING = ("DataLoader", "num_workers", "multiprocessing", *(w for w in SEVERAL if w != "launch"))
 
 
 def ranks(c: Container) -> int:
@@ -110,11 +115,32 @@ class SharedMemory:
             severity = grade(c)
             if severity and c.platform in PODS and self.patches.mount(c.file.path):
                 continue
+            if severity and c.purpose == UNSAID and self.shares_nothing(c):
+                continue
             if severity and c.engine == "kuberay":
                 severity = "warning"
             if severity:
                 out.append(self.about(c, c.pos, severity))
         return out
+
+    def shares_nothing(self, c: Container) -> bool:
+        """Whether it starts Python programs of this project alone, and none of them has a loader or processes."""
+        started = [x for launch in c.launches for x in launch.all() if not x.inner]
+        return bool(started) and all(x.kind == PYTHON and self.alone(c.file.path, script_of(x.rest)) for x in started)
+
+    def alone(self, path: str, script: str) -> bool:
+        """Whether a program, as the file at `path` names it, is one process that keeps its tensors to itself."""
+        program, folder = self.deploy.program, os.path.dirname(path)
+        for base in (folder, "", program.project_root(folder) or ""):
+            place = os.path.normpath(os.path.join(base, script)).replace(os.sep, "/")
+            text = program.text(place) if script.endswith(".py") and not place.startswith("..") else None
+            if text is not None:
+                heads = [line.split() for line in text.split("\n") if line.startswith(("import ", "from "))]
+                own = any(
+                    program.find(place, words[1].strip(",").partition(".")[0]) for words in heads if len(words) > 1
+                )
+                return not own and not any(w in text for w in SHARING)
+        return False
 
     def engines(self) -> list[About]:
         """Containers of `docker run` and of services that keep the default."""
