@@ -267,6 +267,33 @@ LEGAL = {
                 if torch.isfinite(norm):
                     dist.barrier()
     """,
+    "paired barriers under a test that holds something unknown": """
+        import os
+        import torch.distributed as dist
+        from elsewhere import states
+        def is_main(kind):
+            if states[kind] is None:
+                return os.environ.get("LOCAL_RANK", "0") == "0"
+            return dist.get_rank() == 0
+        def prepare(data, kind):
+            main = is_main(kind)
+            if not main:
+                dist.barrier()
+            data = data.map(len)
+            if main:
+                dist.barrier()
+            return data
+        def main_first(main):
+            if not main:
+                dist.barrier()
+            yield
+            if main:
+                dist.barrier()
+        def other(data, kind):
+            for _ in main_first(is_main(kind)):
+                data = data.map(len)
+            return data
+    """,
     "main process first": """
         from accelerate import Accelerator
         def main():

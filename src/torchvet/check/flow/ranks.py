@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .ranks_values import Value
 
 CALLER_LEVELS = 2
+SELF_KILL = "os.kill(os.getpid(), signal.SIGKILL"
 FEW = 24
 """Suspects up to which reading their statements beforehand is not worth its own cost."""
 MOST_DECISIONS = 16
@@ -280,7 +281,20 @@ class Ranks:
                     found[d.key] = d
             if comparison.gave_up and trace.function is not None:
                 self.gave_up.append(f"{trace.module.path}:{trace.function.line} {trace.function.qualname}")
-        yield from found.values()
+        told = {d.guard[1] for d in found.values() if d.kind != "exit"}
+        # who calls under a guard what ends the program may leave there too: a consequence of what is said of the guard
+        for d in found.values():
+            if d.kind != "exit" or (not self.meant_to_fail(d) if d.exit is not None else d.guard[1] not in told):
+                yield d
+
+    def meant_to_fail(self, d: Divergence) -> bool:
+        """Whether the function in which ranks leave kills its own process elsewhere: it is there to inject faults."""
+        module, line = d.guard[0], (d.exit or d.guard[1]) >> 44
+        rows = {n + 1 for n, x in enumerate(self.program.lines(module.path)) if SELF_KILL in x}
+        return bool(rows) and any(
+            f.first_line <= line <= f.end_line and any(f.first_line <= row <= f.end_line for row in rows)
+            for f in module.all_functions()
+        )
 
 
 def parted(guards: list[Value], a: Place, b: Place) -> bool:

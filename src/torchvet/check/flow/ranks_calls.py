@@ -16,12 +16,12 @@ from .ranks_values import (
     const,
     depends_on_rank,
     derived_local,
+    holds_unknown,
     is_local,
     op,
     parts,
     varies,
 )
-from .traces import nameless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..program.model import Expr
     from .ranks_frames import Frame
     from .ranks_values import Value
+    from .traces import Item, Items
 
 PASSED = frozenset(
     [
@@ -60,6 +61,7 @@ PASSED = frozenset(
 """Builtins whose result is as uniform or as local as what they are given."""
 STABLE = ("is_", "has_", "use_", "should_use")
 """Questions about the program that have one answer, however often they are asked."""
+MEMOISED = frozenset(("cache", "lru_cache"))
 DECIDED_BY = frozenset(("any", "all", "sum", "max", "min", "logical_or", "logical_and", "logical_not", "item", "bool"))
 """Functions whose result is as much a decision of one rank as what they are given."""
 WORDS = Later(r"[A-Za-z_]\w*")
@@ -90,7 +92,7 @@ def call(f: Frame, e: Expr) -> Value:
             perhaps_called(f, [*args, *keywords.values()], e)
         result = ranks_models.follows(f, callee, args, e)
     question = not e[3] and not e[4] and func[0] in ("name", "attr") and func[-1].startswith(STABLE)
-    if question and nameless(result) and not varies(result):
+    if question and holds_unknown(result) and not varies(result):
         return ("sym", ("stable", dotted(func)))
     return result
 
@@ -115,8 +117,23 @@ def perhaps_called(f: Frame, args: list[Value], e: Expr) -> None:
             items = tuple(f.items)
             f.items = outer
             if items:
-                inner = ("if", f.sym(e[1], "perhaps"), items, (), e[1], e[1])
-                f.items.append(("if", f.sym(e[1], "called"), (inner,), (), e[1], e[1]))
+                f.items.append(undecided(f, items, e[1]))
+
+
+def undecided(f: Frame, items: Items, pos: int) -> Item:
+    """What runs only where two things hold that are not known."""
+    return ("if", f.sym(pos, "called"), (("if", f.sym(pos, "perhaps"), items, (), pos, pos),), (), pos, pos)
+
+
+def follow(f: Frame, function: Function, item: Item) -> None:
+    """A call becomes a step. A function with `@cache` that all ranks have called may have its result at hand when some
+    of them call it again: nothing of it runs there."""
+    if function.decorators and not MEMOISED.isdisjoint(function.decorator_names()):
+        if not any(map(varies, f.path)):
+            f.machine.remembered.add(id(function))
+        elif id(function) in f.machine.remembered:
+            item = undecided(f, (item,), item[2])
+    f.items.append(item)
 
 
 def arguments(f: Frame, e: Expr) -> tuple[list[Value], dict[str, Value], bool]:
@@ -279,7 +296,7 @@ def followed(
     if trace is None:
         return ranks_models.follows(f, UNKNOWN, args, e)
     if trace.matters or trace.busy:
-        f.items.append(("call", trace, e[1], label))
+        follow(f, function, ("call", trace, e[1], label))
     f.called_elsewhere()
     if trace.has_ops:
         ranks_batches.agreed(f, e)

@@ -116,8 +116,13 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
         out.severity, out.confidence = WARNING, LIKELY
     if unknown > 1 or (unknown and not decided and not all(x[2] for x in ranks)):
         out.confidence = POSSIBLE
-    if kind == "guarded" and op.family == "ddp" and op.name == "forward" and not op.sure and not stepped(whole):
-        out.confidence = POSSIBLE  # whether the model has buffers to synchronise is not known
+    if (
+        kind == "guarded"
+        and op.family in ("ddp", "deepspeed")
+        and op.name == "forward"
+        and not (op.sure or stepped(whole))
+    ):
+        out.confidence = POSSIBLE  # whether there are buffers to synchronise, or sharded parameters, is not known
     if op.doubted:
         out.severity, out.confidence = NOTE, POSSIBLE
     return out

@@ -14,6 +14,7 @@ from .ranks_values import (
     is_local,
     leader_test,
     leaves,
+    one_of,
     op,
     truth,
     varies,
@@ -112,6 +113,8 @@ def attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
             return base[2]  # type: ignore[no-any-return]
         hinted = hint(f, name, e) if knowledge.identifier(name) is not None else None
         return hinted or ("bound", base, name)
+    if kind == "op" and name == "module" and base[1] == "sel" and "wrapped" in (base[3][0], base[4][0]):
+        return op("sel", base[2], attribute(f, base[3], name, e), attribute(f, base[4], name, e))
     if kind == "bar" and name == "n" and varies(base[2]):
         # a progress bar that is disabled counts nothing
         return op("sel", base[2], const(0), f.sym(e[1], "n"))
@@ -378,7 +381,7 @@ def of_ifexp(f: Frame, e: Expr) -> Value:
     other, other_items = f.beside(e[4])
     if then_items or other_items:
         f.items.append(("if", guard, then_items, other_items, e[1], e[2][1]))
-    return op("sel", guard, then, other)
+    return one_of(guard, then, other)
 
 
 def of_list(f: Frame, e: Expr) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
 from . import ranks_batches, ranks_contexts, ranks_expressions, ranks_loops
-from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, op, parts, truth, varies
+from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, identified, one_of, op, parts, truth, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Frame:
             return REDUCED  # `if distributed: loss = reduce(loss)`: what is checked is a distributed run
         if a[0] == "batch" and b[0] == "batch":
             return a
-        v = op("sel", guard, a, b)
+        v = one_of(guard, a, b)
         if v == UNKNOWN or (v[0] == "op" and not varies(v) and not keeps(a) and not keeps(b)):
             return self.sym(pos, name)
         return v
@@ -444,7 +444,7 @@ class Frame:
             if name in self.declared:
                 self.machine.set_global(self.module, name, value)
                 return
-            self.env[name] = value
+            self.env[name] = identified(value, (self.module.path, pos)) if value[0] == "op" else value
         elif kind in ("tuple", "list"):
             known = value[1] if value[0] in ("tuple", "list") and len(value[1]) == len(t[2]) else None
             for i, x in enumerate(t[2]):

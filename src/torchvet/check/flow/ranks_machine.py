@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import Function, Module, walk_block
-from . import ranks_batches, ranks_contexts, ranks_expressions
+from . import ranks_batches, ranks_calls, ranks_contexts, ranks_expressions
 from .ranks_frames import Frame, assigned
 from .ranks_names import DEEPEST, Names
-from .ranks_values import NONE, REDUCED, UNKNOWN, carries, const, depends_on_rank, leader_test, op, varies
+from .ranks_values import NONE, REDUCED, UNKNOWN, carries, const, depends_on_rank, identified, leader_test, op, varies
+from .releases import Releases
 from .traces import Trace
 
 TYPE_CHECKING = False
@@ -46,6 +47,9 @@ class Machine(Names):
         self.compared: set[tuple[int, str, Any]] = set()
         self.wrong_sources: dict[tuple[str, int], tuple[Module, int, Function, str, str]] = {}
         self.met: set[tuple[int, int]] = set()
+        self.releases = Releases(program)
+        self.remembered: set[int] = set()
+        """Functions with `@cache` that every rank has called."""
         self.frames = 0
         self.over_budget: set[str] = set()
         self.doubts = False
@@ -228,7 +232,7 @@ class Machine(Names):
         if trace is None:
             return UNKNOWN
         if trace.matters or trace.busy:
-            f.items.append(("call", trace, e[1], made.name))
+            ranks_calls.follow(f, made, ("call", trace, e[1], made.name))
         return self.substituted(trace.value, made, bound)
 
     def wrapper(self, function: Function) -> Value | None:
@@ -346,7 +350,7 @@ class Machine(Names):
 
     def kept(self, v: Value, function: Function, name: str) -> Value:
         if self.interesting(v):
-            return v
+            return identified(v, ("given", id(function), name))
         if v == UNKNOWN or v[0] == "bound":
             hinted = knowledge.identifier(name)
             if hinted is not None and v == UNKNOWN and hinted[0] in ("rank_source", "local_rank_source"):

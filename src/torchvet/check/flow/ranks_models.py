@@ -14,11 +14,13 @@ from ... import knowledge
 from ..program.model import dotted
 from ..source.patterns import Later
 from . import ranks_batches, ranks_calls, ranks_tables
-from .ranks_values import FALSE, NONE, REDUCED, TRUE, UNKNOWN, truth
+from .ranks_values import FALSE, NONE, REDUCED, TRUE, UNKNOWN, op, truth
 from .traces import Op
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ...knowledge import Row
     from ..program.model import Class, Expr, Function
     from .ranks_frames import Frame
@@ -31,6 +33,9 @@ PLAIN_BUFFER = Later(r"(?m)^ {0,8}self\.register_buffer\(|^ {0,8}self\.\w+ = (?:
 BUFFERED = Later(r"register_buffer|nn\.Buffer|spectral_norm|SpectralNorm")
 MADE_BUFFER = Later(r"register_buffer\(|nn\.Buffer\(")
 CONDITION = Later(r"(?:if|elif|else|try|except)\b")
+STAGE_3 = Later(
+    r"(?i)[\"']stage[\"']\s*:\s*3|zero_?-?3\b|stage_?3|zero_stage\s*==?\s*3|zero\.Init\(|GatheredParameters"
+)
 FOREIGN = Later(r"from_pretrained|torchvision|timm|create_model|models\.|AutoModel|hub\.load|build_model")
 
 
@@ -60,8 +65,17 @@ def wrap(f: Frame, row: Row, base: Value | None, args: list[Value], keywords: di
         target = dotted(e[3][0])
         if target is not None:
             f.put(target, whole)
-    step(f, row.last, e, row, not row.inferred)
+    step(f, row.last, e, row, not row.inferred, group=group_of(keywords.get("process_group", NONE)))
     return whole
+
+
+def group_of(v: Value) -> Any:
+    """The group that a wrapper is given, where it is seen to be made for some of the ranks; "world" otherwise."""
+    if v[0] == "group" and isinstance(v[1], tuple) and v[1][0] in ("made", "ranks"):
+        return v[1]
+    if v[0] == "op" and v[1] == "sel":  # `group = new_group(range(n)) if n else None`
+        return next((g for g in map(group_of, v[3:5]) if g != "world"), "world")
+    return "world"
 
 
 def row_of(function: Function) -> Row | None:
@@ -205,7 +219,10 @@ def forward(f: Frame, model: Value, args: list[Value], keywords: dict[str, Value
     ddp = cls == PREPARED or "DistributedDataParallel" in cls
     if not ddp or model[3] != "plain":
         row = knowledge.api(f"{cls}.forward") or knowledge.api(f"{class_like_ddp()}.forward")
-        sure = model[3] == "buffers" and cls != PREPARED if ddp else row is not None and row.when is None
+        if ddp:
+            sure = model[3] == "buffers" and cls != PREPARED
+        else:
+            sure = row is not None and (row.when is None or shards_parameters(f))
         step(f, "forward", e, row, sure, ddp and model[3] == "maybe")
         if cls == PREPARED:
             f.items[-1][1].family = ""  # it may as well be FSDP
@@ -213,13 +230,22 @@ def forward(f: Frame, model: Value, args: list[Value], keywords: dict[str, Value
     return ("graph", cls) if own is None else ("graph", cls, own[1])
 
 
+def shards_parameters(f: Frame) -> bool:
+    """Whether the program's folder speaks of ZeRO-3, under which each forward gathers the parameters."""
+    folder = f.module.path.rpartition("/")[0]
+    near = [p for p in f.machine.suspects.pages.values() if p.module.path.startswith(folder)]
+    return any(STAGE_3.search(page.text) for page in near)
+
+
 def class_like_ddp() -> str:
     return next(q for q in knowledge.names("forward_collective") if "DistributedDataParallel" in q).rpartition(".")[0]
 
 
-def step(f: Frame, name: str, e: Expr, row: Row | None, sure: bool, doubted: bool = False) -> None:
+def step(
+    f: Frame, name: str, e: Expr, row: Row | None, sure: bool, doubted: bool = False, group: Any = "world"
+) -> None:
     family = row.family if row is not None else ""
-    f.items.append(("op", Op(name, name, "world", f.module, e[1], row, sure, family, doubted)))
+    f.items.append(("op", Op(name, name, group, f.module, e[1], row, sure, family, doubted)))
     f.machine.doubts = f.machine.doubts or doubted
 
 
@@ -314,6 +340,8 @@ def tested(v: Value, name: Value) -> Value:
     """`hasattr(model, "module")`: true of a wrapped model, false of a module that is not."""
     if name != ("const", "module"):
         return UNKNOWN
+    if v[:2] == ("op", "sel"):
+        return either(v, tested(v[3], name), tested(v[4], name))
     if v[0] == "wrapped":
         return TRUE
     return FALSE if v[0] == "inst" or (v[0] == "extinst" and v[1].startswith("torch.nn.")) else UNKNOWN
@@ -325,11 +353,22 @@ def instance_of(v: Value, cls: Value) -> Value:
     names = [c[1] for c in classes if c[0] == "ext"]
     if not names:
         return UNKNOWN
+    if v[:2] == ("op", "sel"):
+        return either(v, instance_of(v[3], cls), instance_of(v[4], cls))
     if v[0] == "wrapped":
         return TRUE if v[1] in names else UNKNOWN
     if (v[0] == "inst" or (v[0] == "extinst" and v[1].startswith("torch.nn."))) and all("Parallel" in n for n in names):
         return FALSE
     return UNKNOWN
+
+
+def either(v: Value, then: Value, other: Value) -> Value:
+    """The answer to a question about one of two values: the condition itself, where it tells them apart."""
+    if then == other:
+        return then
+    if truth(then) is None or truth(other) is None:
+        return UNKNOWN
+    return v[2] if then == TRUE else op("not", v[2])
 
 
 __all__ = ["REDUCED", "follows", "forward", "method", "wrap"]

@@ -17,7 +17,7 @@ from . import ranks_batches, ranks_expressions, ranks_models
 from .ranks_flags import Flags
 from .ranks_frames import Frame
 from .ranks_pages import FAMILY_WORDS, LARGE, callable_name, written_by_others
-from .ranks_values import NONE, REDUCED, UNKNOWN, const, leader_test, op, varies
+from .ranks_values import NONE, REDUCED, UNKNOWN, const, identified, leader_test, op, varies
 from .traces import Trace
 
 TYPE_CHECKING = False
@@ -314,7 +314,7 @@ class Names:
             if hinted is not None:
                 v = hinted
         self._busy.discard(key)
-        self._params[key] = v
+        v = self._params[key] = identified(v, ("param", id(function), name))
         return v
 
     def callers(self, function: Function) -> list[tuple[Function, Expr]]:

@@ -159,12 +159,21 @@ class Sends:
             return False
         later = [x for x in self.program.expressions(f) if x[1] > e[1] or (looped and x[1] < e[1])]
         inside = {id(x) for x in walk_expr(e)}
-        if any(x[0] == "call" and callee_name(x) in ALL_DONE for x in later):
+        if any(x[0] == "call" and self.ends_all(x, f) for x in later):
             return False
         if "." in whole or whole in [p[0] for p in f.params]:
             # others see it: so may what waits for all streams at once
             return "synchronize(" not in (self.program.text(f.module.path) or "")
         return any(x[0] == "name" and id(x) not in inside and x[2] == whole for x in later)
+
+    def ends_all(self, call: Expr, f: Function) -> bool:
+        """Whether a call waits for all that was started, itself or in a function of the project."""
+        return callee_name(call) in ALL_DONE or any(
+            f"{name}(" in line
+            for g in self.program.targets(call, self.program.scope(f))
+            for line in self.program.lines_of(g)
+            for name in ALL_DONE
+        )
 
     # -------------------------------------------------------------------------------------------------- both halves
     def unmatched(self, f: Function, only: bool) -> Iterator[Unmatched]:

@@ -173,6 +173,8 @@ def collective(
         return REDUCED
     if row.last.endswith("Store") or row.blocking == "maybe":
         return UNKNOWN
+    if row.since and f.machine.releases.before(row.family, row.since, f.module.path):
+        return UNKNOWN  # it became a collective later
     switched = switched_off(row, args, keywords, base)
     if switched is None or (not switched and row.inferred):
         return UNKNOWN

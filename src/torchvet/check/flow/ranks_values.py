@@ -37,6 +37,7 @@ FALSE: Value = ("const", False)
 REDUCED: Value = ("sym", "reduced")
 """The result of a collective that leaves the same value on every rank."""
 
+CHOOSING = frozenset(("sel", "not", "and", "or"))
 LARGEST = 48
 """A value of more nodes than this is given up: it becomes unknown, and unknown is silent."""
 
@@ -117,6 +118,17 @@ def op(name: str, *args: Value) -> Value:
         if test[:2] == ("op", "not"):
             return limited(("op", "sel", test[2], other, then))
     return limited(("op", name, *args))
+
+
+def one_of(test: Value, then: Value, other: Value) -> Value:
+    """`then if test else other`, where a model that the same test chose before is the one that it chose: tests of how
+    the model is wrapped have one answer in a run."""
+    return op("sel", test, way(then, test, 3), way(other, test, 4))
+
+
+def way(v: Value, test: Value, n: int) -> Value:
+    chosen = v[:2] == ("op", "sel") and v[2] == test and "wrapped" in (v[3][0], v[4][0])
+    return v[n] if chosen else v
 
 
 COMPOSED = frozenset(("tuple", "list", "dict", "inst", "bound", "leader", "wrapped"))
@@ -229,6 +241,27 @@ def has_leaf(v: Value, wanted: str) -> bool:
             return True
         elif kind == "list" or kind == "tuple":
             stack += x[1]
+    return False
+
+
+def identified(v: Value, key: Hashable) -> Value:
+    """A value that several tests ask: what it chooses by is one choice for all of them, known or not."""
+    if v[0] != "op" or v[1] not in CHOOSING or not varies(v):
+        return v
+    args = v[2:]
+    if v[1] == "sel" and not varies(args[0]) and holds_unknown(args[0]):
+        args = (("sym", ("chosen", key)), *args[1:])
+    return ("op", v[1], *[identified(x, (key, n)) for n, x in enumerate(args)])
+
+
+def holds_unknown(v: Value) -> bool:
+    """Whether a part of the value has no identity: two such values are not known to be equal."""
+    stack = [v]
+    while stack:
+        x = stack.pop()
+        if x == UNKNOWN:
+            return True
+        stack.extend(parts(x))
     return False
 
 

@@ -20,7 +20,7 @@ follows an `if c: return` is shared by both ways, never copied, so thirty early 
 
 from __future__ import annotations
 
-from .ranks_values import NEGATED, UNKNOWN, at, parts, truth, varies
+from .ranks_values import NEGATED, UNKNOWN, at, holds_unknown, truth, varies
 from .traces_questions import every, swallowing
 
 TYPE_CHECKING = False
@@ -463,7 +463,7 @@ class Walker:
             if name in ("!=", "not in", "is not", ">=", ">"):
                 guard = ("op", NEGATED[name], *guard[2:])
                 then, other = other, then
-        if nameless(guard):
+        if holds_unknown(guard):
             guard = ("sym", ("at", place))
         return self.table.node("branch", guard, None, then, other)
 
@@ -471,17 +471,6 @@ class Walker:
 def caught(key: Any) -> bool:
     """Whether a decision is that of an exception: which handlers are run is asked in every function."""
     return isinstance(key, tuple) and key[0] == "caught"
-
-
-def nameless(v: Value) -> bool:
-    """Holds a part without identity: two such values are not known to be equal."""
-    stack = [v]
-    while stack:
-        x = stack.pop()
-        if x == UNKNOWN:
-            return True
-        stack.extend(parts(x))
-    return False
 
 
 def plain(node: Node) -> Node:
