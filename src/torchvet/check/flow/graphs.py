@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from ..program.model import Expr, Function
+    from ..program.model import Expr, Function, Module
     from ..program.program import Program
     from .graph_evaluation import Unguarded
     from .graph_marks import Mark
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .graph_values import Graph
 
 CALLER_LEVELS = 2
+MOST_USING = 24
+"""Files that call something of a name, above which its callers are not looked for."""
 NEXT = r"(\w+)(?=[ \t]*[=,:)\]\[])[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?"
 STATE = Later(
     # plain characters first: `re` looks for them quickly
@@ -42,7 +44,7 @@ STATE = Later(
 """A method that may carry state from call to call."""
 RECURRENT = Later(r"self(?<=\bself)\." + NEXT + r"\([^=#]{0,160}?\bself\.\1\b")
 """self.x = f(self.x)"""
-ITEM = Later(r"self(?<=\bself)\.\w+\[[^\n=]*\] = ")
+ITEM = Later(r"self(?<=\bself)\.(\w+)\[[^\n=]*\] = ")
 LOOP = Later(r"(?m)^[ \t]*(?:async )?(?:for|while)\b")
 FOR = Later(r"for(?<=\bfor)\b[^\n#]*\bin\b[^\n]*")
 LOOPS = ("for", "while", "comp")
@@ -110,10 +112,12 @@ class Graphs(Meters):
             callers: list[Function] = []
             for f in level:
                 asked = not self.runs_once(f) and self.may_return_graph(f) and not self.is_differentiated(f)
-                among = self.files_using(f, above) if asked else None
+                if not asked or self.program.is_common(f, MOST_USING):
+                    continue
+                among = self.files_using(f, above)
                 if not among or not self.may_give_graph(f) or not (self.trains(f) or self.gives_evaluated(f)):
                     continue
-                sites = self.program.callers(f, 24, 8, among)
+                sites = self.program.callers(f, MOST_USING, 8, among)
                 using = [g for g, call in sites if not g.module.is_collected and self.uses(g, call, above)]
                 if not using:
                     continue
@@ -198,7 +202,7 @@ class Graphs(Meters):
         found = [n for n in parts if self.may_carry(n) and modules.isdisjoint(self.structure(n))]
         if any(n.kind == "call" and self.callee(n) in modules and n.mode != OFF for n in found):
             return True
-        return any(self.carries(n) for n in found)
+        return any(self.may_be_evaluated(n, graph) and self.carries(n) for n in found)
 
     def may_be_evaluated(self, value: Node, graph: Graph) -> bool:
         """Is a value made by calls of modules in evaluation mode, or with them, by what is seen here?"""
@@ -313,7 +317,10 @@ class Graphs(Meters):
         for found in RECURRENT.finditer(text):
             if self.is_only_setter(f, found[1]) and self.calls_object(f, found[0]):
                 return True
-        return ITEM.search(text) is not None and any(f".{m}(" in text for m in knowledge.graph("remover_methods"))
+        # `self.h[i] = rnn(x, self.h[i])`, where another part of the result is cut
+        if not any(text.count(f"self.{name}") > 1 for name in set(ITEM.findall(text))):
+            return False
+        return any(f".{m}(" in text for m in knowledge.graph("remover_methods"))
 
     def calls_object(self, f: Function, text: str) -> bool:
         """May one of the calls in a piece of text be that of an object: of a local value or an attribute, not of a
@@ -356,9 +363,17 @@ class Graphs(Meters):
         for module in self.examined():
             if CACHE.search(self.program.text(module.path) or ""):
                 for f in self.functions_in(module):
-                    nested = self.program.with_nested(f) if CACHE.search(self.text(f)) else ()
+                    text = self.text(f)
+                    if not CACHE.search(text) or not (self.imports_torch(module) or "torch" in text):
+                        continue
+                    nested = self.program.with_nested(f)
                     found += [g for g in nested if any("cache" in n for n in g.decorator_names())]
         return list(self.each(found, self.cached_in))
+
+    def imports_torch(self, module: Module) -> bool:
+        """Does a module import anything of torch for sure, by its text?"""
+        text = self.program.text(module.path) or ""
+        return "\nimport torch" in text or "\nfrom torch" in text
 
     def emptied(self) -> list[Mark]:
         return list(self.each([f for f in self.candidates() if "empty_cache" in self.text(f)], self.emptied_in))

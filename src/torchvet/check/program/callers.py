@@ -190,6 +190,10 @@ class Sites:
                     known.append(row)
         return known
 
+    def is_common(self, function: Function, most: int) -> bool:
+        """Whether more files than this call something of a function's name."""
+        return len(self._paths_naming(function, function.name)) > most
+
     def _paths_naming(self, function: Function, name: str) -> list[str]:
         """The files whose text calls something of this name; for a nested function, no other than its own."""
         if function.parent is not None and function.owner is None:
