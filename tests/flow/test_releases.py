@@ -55,11 +55,13 @@ SAVES = """
 """
 
 
-@pytest.mark.parametrize(("release", "said"), [("2.0.9", 0), ("2.1.4", 1)])
-def test_a_checkpoint_by_rank_0_waits_for_nobody_before_2_1(tmp_path, release, said):
+@pytest.mark.parametrize(
+    ("release", "strategy", "said"), [("2.0.9", "ddp", 0), ("2.0.9", "deepspeed_stage_3", 1), ("2.1.4", "ddp", 1)]
+)
+def test_a_checkpoint_by_rank_0_waits_for_nobody_before_2_1(tmp_path, release, strategy, said):
     pinned = f"pytorch-lightning=={release}\n"
     (tmp_path / "requirements.txt").write_text(pinned)
-    texts = {"train.py": dedent(SAVES), "requirements.txt": pinned}
+    texts = {"train.py": dedent(SAVES) + f"STRATEGY = '{strategy}'\n", "requirements.txt": pinned}
     program = Program(str(tmp_path), ["train.py"], texts.get)
     program.add("train.py", lower(texts["train.py"]))
     assert len(Ranks(program).divergences()) == said

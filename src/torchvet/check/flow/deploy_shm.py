@@ -76,7 +76,7 @@ def grade(c: Container) -> str:
         return "warning" if several(c) or workers(c) else "note"
     if c.gpus is None:
         return ""
-    if c.platform == "github":  # what a runner tests is seldom a training
+    if c.platform in ("github", "jenkins"):  # what a runner tests is seldom a training
         return "note"
     programs = [x for launch in c.launches for x in launch.all() if not x.inner]
     shells = knowledge.deployment("shells")

@@ -32,6 +32,7 @@ COLLECTIVE_KINDS = frozenset(("collective", "method_collective", "group_create",
 VALUE_KINDS = frozenset(
     ("rank_source", "local_rank_source", "rank_predicate", "uniform_source", "group_source", "rank_local_data_source")
 )
+SHARDING = ("deepspeed", "fsdp", "fully_sharded", "ddp_sharded", "colossalai")
 NUMBER_TESTS = frozenset(("isnan", "isinf", "isfinite"))
 
 
@@ -173,7 +174,7 @@ def collective(
         return REDUCED
     if row.last.endswith("Store") or row.blocking == "maybe":
         return UNKNOWN
-    if row.since and f.machine.releases.before(row.family, row.since, f.module.path):
+    if row.since and f.machine.releases.before(row.family, row.since, f.module.path) and not names_sharding(f):
         return UNKNOWN  # it became a collective later
     switched = switched_off(row, args, keywords, base)
     if switched is None or (not switched and row.inferred):
@@ -208,6 +209,12 @@ def collective(
     if row.kind == "collective" and written is not None and whole is not None and row.family in IN_PLACE:
         f.assign(written, REDUCED, e[1])
     return REDUCED
+
+
+def names_sharding(f: Frame) -> bool:
+    """Whether the file speaks of a strategy that shards parameters: what saves them has always needed every rank."""
+    text = (f.machine.program.text(f.module.path) or "").lower()
+    return any(word in text for word in SHARDING)
 
 
 def group_of_own(f: Frame, row: Row, ranks: Value, e: Expr, sure: bool) -> Value:
