@@ -208,7 +208,7 @@ class Processes:
             wrappers = {
                 n
                 for n in knowledge.names("wraps_model")
-                if (row := knowledge.api(n)) and row.family == "ddp" and row.result != "dp_module"
+                if (row := knowledge.api(n)) and row.family in ("ddp", "deepspeed") and row.result != "dp_module"
             }
             backends = [self.backend(call, f) for call, f, _ in self.calls_of(INIT, [module])]
             if backends:
