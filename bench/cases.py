@@ -86,7 +86,8 @@ def load(families: tuple[str, ...] = FAMILIES) -> tuple[list[dict], list[dict]]:
     """(faulty cases, clean cases) of these files; every case knows its `family`."""
     faulty, clean = [], []
     for family in families:
-        for suffix, into in (("", faulty), ("_clean", clean), ("_more", faulty), ("_more_clean", clean)):
+        for suffix in ("", "_more", "_programs", "_clean", "_more_clean", "_programs_clean"):
+            into = clean if suffix.endswith("_clean") else faulty
             path = DATA / f"{family}{suffix}.yaml"
             for case in yaml.safe_load(path.read_text("utf-8")) if path.exists() else []:
                 into.append({**case, "family": family})

@@ -98,6 +98,7 @@ _canonical: dict[str, str] = {}
 _by_number: list[str] = []
 _by_kind: dict[str, frozenset[str]] = {}
 _methods: dict[str, tuple[Row, ...]] = {}
+_made: set[str] = set()
 _loader: dict[str, Any] = {}
 
 
@@ -160,6 +161,15 @@ def methods(name: str) -> tuple[Row, ...]:
 
         known = _methods[name] = tuple([row for dotted in _numbered(LASTS.get(name, ())) if (row := api(dotted))])
     return known
+
+
+def made_by_call(dotted: str) -> bool:
+    """Whether the tables know methods of what a call of it gives: `ray.train.get_context().get_world_rank`."""
+    if not _made:
+        from ._apis import ALIASES, ROWS
+
+        _made.update(q.partition("()")[0] for q in (*ROWS, *ALIASES) if "()." in q)
+    return dotted in _made
 
 
 def names(kind: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ TABLES = {
  'writes': {'torch.save': 1, 'torch.jit.save': 1, 'safetensors.torch.save_file': 1, 'numpy.save': 0, 'numpy.savez': 0, 'numpy.savez_compressed': 0, 'shutil.copy': 1, 'shutil.copy2': 1, 'shutil.copyfile': 1, 'shutil.move': 1, 'urllib.request.urlretrieve': 1, 'torch.hub.download_url_to_file': 1, 'wget.download': 1},
  'makes': {'os.makedirs': 0, 'os.mkdir': 0, 'shutil.copytree': 1},
  'deletes': {'os.remove': 0, 'os.unlink': 0, 'os.rmdir': 0, 'os.rename': 0, 'os.replace': 0, 'shutil.rmtree': 0, 'shutil.move': 0},
- 'reads': {'torch.load': 0, 'torch.jit.load': 0, 'safetensors.torch.load_file': 0, 'numpy.load': 0, 'pandas.read_csv': 0, 'pandas.read_json': 0, 'pandas.read_pickle': 0, 'pandas.read_parquet': 0, 'os.listdir': 0, 'os.scandir': 0, 'os.path.getsize': 0, 'datasets.load_from_disk': 0, 'h5py.File': 0},
+ 'reads': {'torch.load': 0, 'torch.jit.load': 0, 'safetensors.torch.load_file': 0, 'numpy.load': 0, 'pandas.read_csv': 0, 'pandas.read_json': 0, 'pandas.read_pickle': 0, 'pandas.read_parquet': 0, 'os.listdir': 0, 'os.scandir': 0, 'os.path.getsize': 0, 'datasets.load_from_disk': 0, 'h5py.File': 0, 'numpy.memmap': 0, 'numpy.fromfile': 0, 'pandas.read_feather': 0, 'PIL.Image.open': 0, 'torchvision.datasets.ImageFolder': 0, 'torchvision.datasets.DatasetFolder': 0, 'torchaudio.load': 0, 'lmdb.open': 0},
  'asks': {'os.path.exists': 0, 'os.path.isfile': 0, 'os.path.isdir': 0},
  'joins': {'os.path.join': True, 'pathlib.Path': True, 'pathlib.PurePath': True},
  'same': {'builtins.str': True, 'os.fspath': True, 'os.path.abspath': True, 'os.path.expanduser': True, 'os.path.realpath': True, 'os.path.normpath': True},

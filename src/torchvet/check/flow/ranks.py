@@ -9,7 +9,7 @@ in another function) is no difference.
 
 from __future__ import annotations
 
-from ...findings import ERROR
+from ...findings import ERROR, POSSIBLE
 from .ranks_divergence import Divergence
 from .ranks_explain import divergence
 from .ranks_machine import Machine
@@ -130,7 +130,7 @@ class Ranks:
 
     def shared_saves(self) -> list[Save]:
         """Checkpoints that every rank writes to the same path."""
-        if not any(".module.state_dict()" in page.text for page in self.pages()):
+        if not any(".module" in page.text and ".state_dict()" in page.text for page in self.pages()):
             return []
         from .ranks_saves import Saves
 
@@ -276,7 +276,8 @@ class Ranks:
                     continue
                 known = found.get(d.key)
                 # the first collective on which they part; one under conditions gives way to one that surely runs
-                if known is None or (known.sure and known.severity != ERROR and d.severity == ERROR):
+                better = known is not None and known.confidence == POSSIBLE != d.confidence
+                if known is None or better or (known.sure and known.severity != ERROR and d.severity == ERROR):
                     d.function = trace.function
                     found[d.key] = d
             if comparison.gave_up and trace.function is not None:
@@ -329,17 +330,24 @@ def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any], list[Value]]:
 
 
 def caught_in(trace: Trace) -> list[tuple[Any, str]]:
-    """(key, how) of the handlers of a function that can take one rank elsewhere."""
+    """(key, how) of the handlers that can take one rank elsewhere: of a function, and of what it alone calls so."""
     out: list[tuple[Any, str]] = []
     guarded = {
         id(x) for item in every(trace.items) if item[0] == "if" and varies(item[1]) for x in every(item[2] + item[3])
     }
-    for item in every(trace.items):
-        if item[0] == "try" and len(out) < 4:
-            how = swallowing(item)
-            # an iterator that every rank runs ends on every rank; one that only some run is theirs alone
-            if how and (how != "ended" or id(item) in guarded):
-                out.append((("caught", trace.module.path, item[5]), how))
+    seen = {id(trace)}
+    stack = [trace]
+    while stack:
+        t = stack.pop()
+        for item in every(t.items):
+            if item[0] == "try" and len(out) < 4:
+                how = swallowing(item)
+                # an iterator that every rank runs ends on every rank; one that only some run is theirs alone
+                if how and (how != "ended" or id(item) in guarded):
+                    out.append((("caught", t.module.path, item[5]), how))
+            elif item[0] == "call" and item[1].special and item[1].guarded and id(item[1]) not in seen:
+                seen.add(id(item[1]))
+                stack.append(item[1])  # a method of an object that holds the wrapped model runs it only here
     return out
 
 

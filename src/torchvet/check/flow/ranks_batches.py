@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Expr
     from .ranks_frames import Frame
+    from .ranks_machine import Machine
     from .ranks_values import Value
 
 PREPARED = "prepared"
@@ -35,8 +36,10 @@ COUNTS = frozenset(("range", "len"))
 READS = frozenset(("item", "any", "all", "equal"))
 """Methods that read a value; the shape (`size`, `numel`, `dim`, `len`) is not among them."""
 NUMBERS = frozenset(("sum", "max", "min", "mean", "prod", "count_nonzero", "amax", "amin"))
-SHAPES = frozenset(("size", "numel", "dim", "shape", "ndim", "device", "dtype", "is_cuda", "keys", "items",
-                    "get_device", "type", "requires_grad"))  # fmt: skip
+SHAPES = frozenset(("size", "numel", "dim", "shape", "ndim", "device", "dtype", "is_cuda", "get_device", "type",
+                    "requires_grad"))  # fmt: skip
+TABLE = frozenset(("items", "values", "keys", "get", "pop"))
+"""Methods of a batch that is a dictionary."""
 SAME = frozenset(("type", "get"))
 """Methods with arguments that give tensors all the same, though their names are those of shapes."""
 
@@ -48,15 +51,27 @@ def loader(args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
     return ("loader", *[keywords.get(k, args[i] if i < len(args) else absent) for k, i in rows])
 
 
+def divided(args: list[Value]) -> Value:
+    """A loader that a framework has given a sampler by which each rank reads its own share."""
+    given = args[0] if args and args[0][0] == "loader" else ("loader", UNKNOWN, NONE, NONE, NONE, NONE)
+    sampler = ("extinst", min(knowledge.names("sampler")), None)
+    return (*given[:2], sampler, *given[3:])
+
+
 def element(f: Frame, iterated: Expr, value: Value, pos: int) -> Value | None:
-    """What a loop over `iterated` gives when that is a loader; None when it is not."""
+    """What a loop over `iterated` gives when that is a loader or a batch; None when it is neither."""
+    if value[0] == "batch":
+        return parted(iterated, value, pos, f)
     if not gives_batches(f, iterated, value):
         return None
     of = loader_of(f, iterated, value)
     if of[0] == "loader" and of[2:4] == (NONE, NONE) and of[5] in (NONE, FALSE):
         return None  # every rank reads the same batches in the same order
     origin = (f.module.path, pos, "shard" if is_shared(of) else "batch")
-    batch: Value = ("batch", origin, MISSING if may_be_missing(f, of) else False)
+    without = lacking(f, of)
+    batch: Value = ("batch", origin, MISSING if None in without else False)
+    if without - {None}:
+        batch = (*batch, without - {None})
     if iterated[0] == "call" and iterated[2][0] == "name" and iterated[2][2] == "enumerate":
         return ("tuple", (("sym", ("v", f.module.path, pos, "number")), batch))
     return batch
@@ -82,8 +97,17 @@ def is_shared(v: Value) -> bool:
     return bool(kind == "wrapped" and v[1] == PREPARED)
 
 
-def may_be_missing(f: Frame, of: Value) -> bool:
-    """Whether the loader's collate function gives None for some batches and data for others."""
+def parted(iterated: Expr, value: Value, pos: int, f: Frame) -> Value:
+    """The parts of a batch one by one: `for t in batch`, `for k, v in batch.items()`."""
+    part = present(value)
+    if iterated[0] == "call" and iterated[2][-1] == "items":
+        return ("tuple", (("sym", ("v", f.module.path, pos, "key")), part))
+    return ("sym", ("v", f.module.path, pos, "key")) if iterated[0] == "call" and iterated[2][-1] == "keys" else part
+
+
+def lacking(f: Frame, of: Value) -> frozenset[Any]:
+    """What a loader's collate function leaves out for some batches and gives for others: the keys of parts, or None for
+    the whole batch."""
     collate = of[4] if of[0] == "loader" else UNKNOWN
     function = collate[1] if collate[0] == "func" else None
     if collate[0] == "inst":
@@ -91,18 +115,56 @@ def may_be_missing(f: Frame, of: Value) -> bool:
     if collate[0] == "closure":
         function = f.machine.made_as(collate)
     if function is None:
-        return False
+        return frozenset()
+    key = id(function)
+    if key not in f.machine.lacking:
+        f.machine.lacking[key] = left_out(f.machine, function)
+    return f.machine.lacking[key]
+
+
+def left_out(machine: Machine, function: Any) -> frozenset[Any]:
+    """What a collate function gives for some batches only: keys, and None for the whole."""
+    out: set[Any] = set()
     given: list[Any] = [function[3]] if isinstance(function, tuple) else []
-    if not given:
-        given = [s[2] for s in f.machine.program.statements(function) if s[0] == "return"]
+    statements = [] if given else machine.program.statements(function)
+    given = given or [s[2] for s in statements if s[0] == "return"]
     given += [x for e in given if e and e[0] == "ifexp" for x in e[3:5]]
-    nothing = [e for e in given if not e or (e[0] == "const" and e[2] is None)]
-    return 0 < len(nothing) < len(given)
+    if 0 < sum(nothing(e) for e in given) < len(given):
+        out.add(None)
+    names = {e[2] for e in given if e and e[0] == "name"}
+    shown = [e for e in given if e] + [
+        s[3] for s in statements if s[0] == "assign" and any(t[0] == "name" and t[2] in names for t in s[2])
+    ]
+    for e in shown:
+        for k, v in zip(e[2], e[3]) if e[0] == "dict" else ():
+            if k is not None and k[0] == "const" and sometimes(v):
+                out.add(k[2])  # `{"image": torch.stack(images) if images else None}`
+    for s in statements:
+        for t in s[2] if s[0] == "assign" and sometimes(s[3]) else ():
+            if t[0] == "sub" and t[2][0] == "name" and t[2][2] in names and t[3][0] == "const":
+                out.add(t[3][2])
+    return frozenset(out)
+
+
+def nothing(e: Any) -> bool:
+    return not e or (e[0] == "const" and e[2] is None)
+
+
+def sometimes(e: Any) -> bool:
+    """`x if some else None`"""
+    return bool(e[0] == "ifexp" and nothing(e[3]) is not nothing(e[4]))
 
 
 def present(v: Value) -> Value:
     """A part of a batch: it is there when the batch is."""
-    return (*v[:2], False) if v[0] == "batch" and v[2] is MISSING else v
+    return (*v[:2], False) if v[0] == "batch" and (v[2] is MISSING or len(v) > 3) else v
+
+
+def indexed(v: Value, index: Value) -> Value:
+    """`batch["image"]`"""
+    if len(v) > 3 and index[0] == "const" and index[1] in v[3]:
+        return (*v[:2], MISSING)
+    return present(v)
 
 
 def asked(f: Frame, v: Value, e: Expr) -> Value:
@@ -180,6 +242,8 @@ def following(f: Frame, e: Expr) -> Value | None:
 
 def attribute(base: Value, name: str) -> Value | None:
     """`batch.name`; None when it is no part of the data."""
+    if name in TABLE:
+        return base if len(base) > 3 else present(base)
     return None if name in SHAPES and name not in SAME else present(base)
 
 
@@ -192,13 +256,19 @@ def called(f: Frame, base: Value, e: Expr) -> Value | None:
     if name in NUMBERS and whole:
         return ("batch", base[1], True)
     if name in SAME:
-        return present(base) if e[3] else None
+        return indexed(base, ("const", e[3][0][2]) if e[3][0][0] == "const" else UNKNOWN) if e[3] else None
+    if name in TABLE and not e[3]:
+        return base
+    if name == "pop" and e[3] and e[3][0][0] == "const":
+        return indexed(base, ("const", e[3][0][2]))
     return None if name in SHAPES else ("batch", base[1], False)
 
 
 def compared(f: Frame, a: Value, b: Value, e: Expr) -> Value | None:
     """A comparison or an operation with a batch in it."""
     one = a if a[0] == "batch" else b
+    if e[0] == "cmp" and e[2][0] in ("in", "not in") and len(one) > 3 and a[0] == "const" and a[1] in one[3]:
+        return decision(f, one, e)
     if e[0] == "cmp" and one[2]:
         return decision(f, one, e)
     return one if e[0] != "cmp" or e[2][0] not in ("is", "is not", "in", "not in") else None

@@ -346,6 +346,8 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return leave(f, args, e)
         if kind == "higher_order":
             return args[0] if args and q == "torch.compile" else UNKNOWN
+        if kind == "wraps_loader":
+            return ranks_batches.divided(args)
     if args and args[0][0] == "batch" and q.startswith("torch.") and q.rpartition(".")[2] in ranks_batches.READS:
         return ranks_batches.decision(f, args[0], e)
     if args and is_local(args[0]) and q.rpartition(".")[2] in DECIDED_BY:
@@ -366,6 +368,8 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return ranks_batches.loader(args, keywords, e)
         if q == "torch.utils.data.Subset" and len(args) > 1 and args[1][0] == "local" and args[1][2] == "share":
             return args[1]
+        if knowledge.made_by_call(q):
+            return ("extinst", q + "()", None)
         if last[:1].isupper():
             if q.startswith("torch.nn."):
                 return ("extinst", q, ranks_models.made_module(q, args))
@@ -459,7 +463,7 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
     if args and args[0][0] == "set" and name in ("list", "tuple", "iter", "enumerate", "reversed"):
         return args[0]
     if name == "range":
-        if any(depends_on_rank(a) for a in args) and len(args) > 1:
+        if any(depends_on_rank(a) and a[:2] != ("op", "sel") for a in args) and len(args) > 1:
             return ("local", ("share", f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))
         return next((a for a in args if varies(a)), ("range", args[0]) if len(args) == 1 else UNKNOWN)
     if name in PASSED and args:

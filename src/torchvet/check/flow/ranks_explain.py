@@ -262,7 +262,10 @@ def responsible(d: Difference) -> tuple[Node, str] | None:
             if passed.get(m.key, m.data[3]) != m.data[3]:
                 return m, passed[m.key]
         if around:
-            return around[0], opposite(around[0].data[3])
+            # where none of them was met, the ranks parted at the outermost
+            unmet = [m for m in around if m.key not in passed]
+            met = unmet[-1] if len(unmet) == len(around) else around[0]
+            return met, opposite(met.data[3])
     went = {m.key: m.data[3] for m in reversed(others)}
     differing = [m for m in own if went.get(m.key, m.data[3]) != m.data[3]]
     for m in differing:

@@ -222,7 +222,7 @@ def external(f: Frame, q: str, e: Expr) -> Value:
 
 def external_attribute(f: Frame, base: Value, name: str, e: Expr) -> Value:
     row = knowledge.api(f"{base[1]}.{name}")
-    if row is not None and row.kind in ranks_tables.VALUE_KINDS:
+    if row is not None and row.kind in ranks_tables.VALUE_KINDS and base[1][-2:] != "()":
         return ranks_tables.value_of_row(f, row, e, [], {})
     if row is None:
         known = rank_attribute(f, name, e)
@@ -247,7 +247,7 @@ def of_sub(f: Frame, e: Expr) -> Value:
     if ranks_models.is_graph(base):
         return ranks_models.graph_of(base)
     if base[0] == "batch":
-        return ranks_batches.present(base)
+        return ranks_batches.indexed(base, index)
     if base[0] == "local" and base[2] == "reduced":
         return base
     if e[3][0] == "slice":
@@ -411,6 +411,10 @@ def of_comp(f: Frame, e: Expr) -> Value:
     items, env = f.items, f.env
     f.items, f.env = [], dict(env)
     iterated = UNKNOWN
+    each = listed(f, e)
+    if each is not None:
+        f.items, f.env = items, env
+        return each
     for number, (target, source, tests) in enumerate(e[4]):
         value = evaluate(f, source)
         if number == 0:
@@ -426,7 +430,28 @@ def of_comp(f: Frame, e: Expr) -> Value:
     f.items, f.env = items, env
     if body:
         f.items.append(("loop", e[1], ranks_loops.trip(f, iterated, e[1]), body, (), e[1]))
+    if iterated[0] == "batch":
+        if e[2] == "dict":
+            made = made[1][1] if made[0] == "tuple" and len(made[1]) == 2 else UNKNOWN
+        if made[0] == "batch" or (made[:2] == ("op", "sel") and "batch" in (made[3][0], made[4][0])):
+            return iterated  # `{k: v.to(device) for k, v in batch.items()}`
     return ranks_batches.collected(made) or UNKNOWN
+
+
+def listed(f: Frame, e: Expr) -> Value | None:
+    """`(int(os.environ[k]) for k in ("RANK", "WORLD_SIZE"))`, one by one; None for other comprehensions."""
+    target, source, tests = e[4][0]
+    plain = e[2] in ("gen", "list") and len(e[4]) == 1 and not tests and target[0] == "name"
+    if not plain or source[0] not in ("tuple", "list") or not all(x[0] == "const" for x in source[2][: MOST_ITEMS + 1]):
+        return None
+    values: list[Value] = []
+    for x in source[2] if len(source[2]) <= MOST_ITEMS else ():
+        f.env[target[2]] = of_const(f, x)
+        values.append(evaluate(f, e[3]))
+    if f.items:
+        f.items.clear()  # what runs collectives is a loop
+        return None
+    return ("list", tuple(values)) if values else None
 
 
 def of_walrus(f: Frame, e: Expr) -> Value:

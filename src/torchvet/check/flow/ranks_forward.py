@@ -10,6 +10,8 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import blocks_of, expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
+from ..source.patterns import Later
+from .ranks_batches import left_out
 from .ranks_pages import callable_name
 from .ranks_shapes import Shapes
 from .ranks_values import FALSE, NONE, UNKNOWN
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 SHARDED = ("fsdp_module", "fsdp2_module", "engine_tuple")
 LEAVING = ("return", "continue", "break")
 MOST_CLASSES = 200
+COLLATES = Later(r"collate_fn\s*=\s*(?:\w+\.)*(\w+)")
 
 
 class Partial:
@@ -60,6 +63,7 @@ class Forwards:
             for row in map(knowledge.api, sorted(knowledge.names("wraps_model")))
             if row is not None and row.result in SHARDED
         ] + ["FSDP("]
+        self._absent: set[str] | None = None
 
     def found(self) -> list[Partial]:
         self.suspects.find()
@@ -179,9 +183,11 @@ class Forwards:
         return e[3] if e[0] == "attr" and e[3] in seen and e[2][0] == "name" and e[2][2] == me else None
 
     def by_content(self, test: Expr, f: Function, me: str) -> bool:
-        """Whether a test asks what a tensor of this batch holds."""
+        """Whether a test asks what a tensor of this batch holds, or whether it is there."""
         content = knowledge.tensors("content")
         for x in walk_expr(test):
+            if x[0] == "cmp" and self.asks_for_part(x, f):
+                return True
             if x[0] != "call":
                 continue
             last = callee_name(x)
@@ -193,6 +199,35 @@ class Forwards:
             if last == "len" and x[3] and self.shapes.ragged(x[3][0], f, self.program.scope(f), x[1], 0):
                 return True
         return False
+
+    def asks_for_part(self, e: Expr, f: Function) -> bool:
+        """`batch["image"] is not None`, `image is not None`, `"image" in batch`, where a collate function gives it for
+        some batches only."""
+        if len(e[2]) != 1 or e[2][0] not in ("is", "is not", "in", "not in"):
+            return False
+        a, b = e[3]
+        params = {p[0] for p in f.params[1:]}
+        if e[2][0] in ("in", "not in"):
+            part = a[2] if a[0] == "const" and b[0] == "name" and b[2] in params else None
+        elif b[0] != "const" or b[2] is not None:
+            return False
+        elif a[0] == "sub":
+            part = a[3][2] if a[3][0] == "const" and a[2][0] == "name" and a[2][2] in params else None
+        else:
+            part = a[2] if a[0] == "name" and a[2] in params else None
+        return part is not None and part in self.absent()
+
+    def absent(self) -> set[str]:
+        """The parts that the collate functions of the program give for some batches only."""
+        if self._absent is None:
+            self._absent = set()
+            pages = list(self.suspects.pages.values())
+            names = {n for p in pages if "collate_fn" in p.tokens for n in COLLATES.findall(p.text)}
+            for page in pages if names else ():
+                for f in page.functions:
+                    if f.name in names:
+                        self._absent.update(k for k in left_out(self.machine, f) if isinstance(k, str))
+        return self._absent
 
     def of_batch(self, e: Expr, f: Function, me: str) -> bool:
         """Whether a value is made from what forward was given (not from the module's own fields alone)."""

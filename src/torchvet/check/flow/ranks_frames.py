@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
 from . import ranks_batches, ranks_contexts, ranks_expressions, ranks_loops
-from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, identified, one_of, op, parts, truth, varies
+from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, identified, is_local, one_of, op, parts, truth, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class Frame:
     a nested function was defined."""
 
     __slots__ = (
-        "breaks", "decided", "declared", "dots", "dotted", "env", "function", "in_join", "items", "machine", "module",
+        "breaks", "decided", "declared", "dots", "dotted", "env", "function", "in_join", "items", "last", "machine",
+        "module",
         "outer", "path", "receiver", "returns", "scope", "trace",
     )  # fmt: skip
 
@@ -57,6 +58,8 @@ class Frame:
         self.dotted = False
         """Whether `env` may hold a dotted name."""
         self.in_join = False
+        self.last: set[int] = set()
+        """Statements that end a turn of a loop."""
 
     def put(self, name: str, value: Value) -> None:
         """What a name or a dotted name holds from here on."""
@@ -203,6 +206,8 @@ class Frame:
     def turn(self, block: Block, target: Expr | None, element: Value, pos: int, test: Expr | None = None) -> Items:
         """One turn of a loop that stands for all of them; leaves the names as they are after the loop."""
         start = self.env
+        if block and block[-1][0] == "try":
+            self.last.add(id(block[-1]))
         changed = self.machine.changed(block)
         entry = dict(start)
         for name in changed:
@@ -312,7 +317,11 @@ class Frame:
             kinds = [x[0] for x in walk_block(block)]
             goes_on = "continue" in kinds and "for" not in kinds and "while" not in kinds
             reraises = bool(block) and block[-1][0] == "raise" and not goes_on
-            handlers.append((items, pos, reraises or self.agreed(kind), exceptions(kind)))
+            own = self.raised_for_data(kind)
+            if handler_alive and id(s) in self.last:
+                items = (*items, ("exit", "continue", pos))  # the next turn begins
+            names = (*exceptions(kind), "Exception") if own else exceptions(kind)
+            handlers.append((items, pos, reraises or (self.agreed(kind) and not own), names))
             if handler_alive:
                 ends.append(handler_env)
         self.env = env
@@ -330,10 +339,15 @@ class Frame:
         self.items.append(("try", body, tuple(handlers), orelse, final, s[1]))
         return bool(ends) and final_alive
 
+    def raised_for_data(self, kind: Expr | None) -> bool:
+        """Whether a handler takes an exception of the program's own that a rank raises for its own data."""
+        kinds = () if kind is None else kind[2] if kind[0] == "tuple" else (kind,)
+        raised = self.machine.raised
+        return bool(raised) and any(v[0] == "class" and id(v[1]) in raised for v in map(self.eval, kinds))
+
     def agreed(self, kind: Expr | None) -> bool:
         """Whether a handler takes what is no accident of one rank: Ctrl-C, which the launcher hands on to all, and
-        exceptions of the program's own, by which it says that it ends. (One that a rank raises for its own data is not
-        followed from there to its handler.)"""
+        exceptions of the program's own, by which it says that it ends (see `raised_for_data` for those of one rank)."""
         kinds = () if kind is None else kind[2] if kind[0] == "tuple" else (kind,)
         return bool(kinds) and all(
             x[0] in ("name", "attr") and (x[-1] == "KeyboardInterrupt" or self.eval(x)[0] == "class") for x in kinds
@@ -368,8 +382,9 @@ class Frame:
         return False
 
     def do_raise(self, s: Stmt) -> bool:
-        if s[2]:
-            self.eval(s[2])
+        made = self.eval(s[2]) if s[2] else UNKNOWN
+        if made[0] in ("inst", "class") and any(is_local(g) for g in self.path):
+            self.machine.raised.add(id(made[1]))
         self.items.append(("exit", "raise", s[1]))
         return False
 

@@ -44,6 +44,9 @@ class Machine(Names):
         super().__init__(program, suspects)
         self.at = 0
         self.shares: dict[int, Any] = {}
+        self.raised: set[int] = set()
+        """Exceptions of the program's own that a rank raises for its own data."""
+        self.lacking: dict[int, frozenset[Any]] = {}
         self.compared: set[tuple[int, str, Any]] = set()
         self.wrong_sources: dict[tuple[str, int], tuple[Module, int, Function, str, str]] = {}
         self.met: set[tuple[int, int]] = set()
@@ -309,6 +312,32 @@ class Machine(Names):
                 v = f.eval(s[2])
                 f.items = outer
                 if varies(v):
+                    return True
+        return False
+
+    def imported_from(self, module: Module, bound: Any) -> Module | None:
+        """The module that assigns a name which another one imports; None when that is no variable."""
+        path = self.program.find(module.path, bound[1], bound[3]) if bound is not None and bound[0] == "from" else None
+        if path is None or self.suspects.barren(path, bound[2]):
+            return None
+        home = self.program.module(path)
+        held = home.names.get(bound[2]) if home is not None else None
+        return home if held is not None and held[0] in ("value", "from") else None
+
+    def one_of_several(self, key: Any) -> bool:
+        """Whether a module's name holds one of the groups that a loop makes, all ranks in one of them each."""
+        if not isinstance(key, tuple) or key[0] != "global" or key[1] not in self.program.modules:
+            return False
+        module, name = self.program.modules[key[1]], key[2]
+        for function in self.written_globally(module, name):
+            for loop in self.program.statements(function):
+                inner = list(walk_block(loop[4])) if loop[0] == "for" else ()
+                made = [s for s in inner if s[0] == "assign" and s[3][0] == "call" and s[3][2][-1] == "new_group"]
+                held = {t[2] for s in made for t in s[2] if t[0] == "name"}
+                if name in held:
+                    return True
+                kept = [s for s in inner if s[0] == "assign" and s[3][0] == "name" and s[3][2] in held]
+                if any(t[0] == "name" and t[2] == name for s in kept for t in s[2]):
                     return True
         return False
 

@@ -1,8 +1,7 @@
 """What names, fields and parameters hold when no flow says so: the join of all assignments, of all callers.
 
 A parameter of a function that starts a trace is what its known callers pass; a field is what the class's methods
-assign to
-it; a module's name is what the module assigns. Only what can matter for ranks is asked: callers cost a search each.
+assign to it; a module's name is what the module assigns. Only what can matter for ranks is asked: a caller costs much.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ..source.patterns import of_names
 from . import ranks_batches, ranks_expressions, ranks_models
 from .ranks_flags import Flags
 from .ranks_frames import Frame
-from .ranks_pages import FAMILY_WORDS, LARGE, callable_name, written_by_others
+from .ranks_pages import CALLED_AS, FAMILY_WORDS, LARGE, callable_name, is_class_member, written_by_others
 from .ranks_values import NONE, REDUCED, UNKNOWN, const, identified, leader_test, op, varies
 from .traces import Trace
 
@@ -162,8 +161,9 @@ class Names:
 
     def global_value(self, module: Module, name: str, e: Expr) -> Value:
         main = self._mains.get(module.path)
-        if main is not None and name in main.env:
-            return main.env[name]
+        known = main.env.get(name) if main is not None else None
+        if known is not None and not (known[0] == "const" and self.written_globally(module, name)):
+            return known
         key = (module.path, name)
         if key in self._names:
             return self._names[key]
@@ -181,8 +181,11 @@ class Names:
                 told = self.flags.shared(module, name, written) if not varying else None
                 v = told if told else varying[0] if varying else ("sym", ("global", *key))
         else:
-            scope = self.program.module_scope(module)
-            v = self.denoted(("name", e[1], name), scope) or UNKNOWN
+            home = self.machine().imported_from(module, bound)
+            if home is not None and bound is not None:
+                v = self.global_value(home, bound[2], e)  # `from settings import RANK`
+            else:
+                v = self.denoted(("name", e[1], name), self.program.module_scope(module)) or UNKNOWN
             if v == UNKNOWN:
                 v = ("sym", ("global", *key))
         self._busy.discard(key)
@@ -499,15 +502,15 @@ class Names:
 
     def method_row(self, f: Frame, name: str, e: Expr) -> Row | None:
         """The row of a method of an object of unknown class: its name is one framework's own, and that framework is
-        in use
-        here; or the object is called what the framework calls it."""
+        in use here; or the object is called what the framework calls it."""
         rows = _member_rows.get(name)
         if rows is None:
             rows = _member_rows[name] = [r for r in knowledge.methods(name) if is_class_member(r.name)]
         if not rows:
             return None
         receiver = e[2][2] if e[2][0] == "attr" else None
-        called = (receiver[-1] if receiver is not None and receiver[0] in ("name", "attr") else "").lower().strip("_")
+        called = (receiver[-1] if receiver is not None and receiver[0] in ("name", "attr") else "").lower()
+        called = CALLED_AS.get(called, called.replace("_", ""))
         hosts = self.hosts(f.module)
         for row in rows:
             if row.family not in hosts and row.family not in ("tvref",):
@@ -594,7 +597,3 @@ class PureFrame(Frame):
 
 _member_rows: dict[str, list[Row]] = {}
 OWN_NAMES = frozenset(("full_tensor",))
-
-
-def is_class_member(q: str) -> bool:
-    return q.rpartition(".")[0].rpartition(".")[2][:1].isupper()

@@ -45,12 +45,18 @@ FAMILY_WORDS = (
     ("composer", "composer"), ("xla", "torch_xla"),
 )  # fmt: skip
 """Families of the tables, and what the text of a module says that uses one."""
+CALLED_AS = {"pl_module": "lightningmodule"}
+"""What a framework's own hooks call the objects that they are handed."""
 SPACED = bytes(c if c >= 128 or chr(c).isalnum() or c == 95 else 32 for c in range(256))
 
 
 def words_of(text: str) -> set[str]:
     """The words of a text, numbers among them (a third faster than a pattern)."""
     return set(text.encode("utf-8", "surrogatepass").translate(SPACED).decode("utf-8", "surrogatepass").split())
+
+
+def is_class_member(q: str) -> bool:
+    return q.rpartition(".")[0].rpartition(".")[2][:1].isupper()
 
 
 def callable_name(f: Function) -> str:

@@ -67,7 +67,7 @@ class Saves:
         out: list[Save] = []
         for page in list(self.suspects.pages.values()):
             text = page.text
-            if "torch.save(" not in text or ".module.state_dict()" not in text:
+            if "torch.save(" not in text or ".module" not in text or ".state_dict()" not in text:
                 continue
             if page.tokens.isdisjoint(("DistributedDataParallel", "DDP")) or "DataParallel" in page.tokens:
                 continue
@@ -89,9 +89,16 @@ class Saves:
                     yield Save(f, e[1], call[0].module, call[1] if call[0] is not f else 0)
 
     def of_module(self, e: Expr, f: Function) -> bool:
-        """Whether a value holds `model.module.state_dict()`."""
-        if any(x[0] == "call" and (dotted(x[2]) or "").endswith(".module.state_dict") for x in walk_expr(e)):
-            return True
+        """Whether a value holds `model.module.state_dict()`, or that of `raw = model.module if ddp else model`."""
+        for x in walk_expr(e):
+            whole = (dotted(x[2]) or "") if x[0] == "call" else ""
+            if whole.endswith(".module.state_dict"):
+                return True
+            if whole.endswith(".state_dict") and whole.count(".") == 1:
+                bound = self.program.scope(f).bindings().get(whole.partition(".")[0], ())
+                values = [b[1] for b in bound if b[0] == "value"]
+                if any(y[0] == "attr" and y[3] == "module" for v in values for y in (v, *v[3:5] * (v[0] == "ifexp"))):
+                    return True
         if e[0] != "name":
             return False
         made = [s[3] for s in self.program.statements(f) if s[0] == "assign" and any(t[-1] == e[2] for t in s[2])]
@@ -126,7 +133,8 @@ class Saves:
             return None
         name = callable_name(f)
         found: tuple[Function, int] | None = None
-        for g in self.suspects.callers(name)[:MOST_CALLERS]:
+        near = sorted(self.suspects.callers(name), key=lambda g: g.module is not f.module)
+        for g in near[:MOST_CALLERS]:
             for h in self.program.with_nested(g):
                 scope = self.program.scope(h)
                 for call in self.program.calls(h):

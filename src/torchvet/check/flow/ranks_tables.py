@@ -129,6 +129,8 @@ def group_of(f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], 
         v = keywords.get(row.group_arg, NONE)
         if v == NONE and isinstance(row.group_pos, int) and row.group_pos < len(args):
             v = args[row.group_pos]
+    if v == NONE and row.family == "megatron":
+        return "tp" if "tensor" in row.last else ("unknown", f.module.path, e[1])  # its own groups, not the world
     known = group_key(v)
     if known is not None or e[0] != "call":
         return known if known is not None else ("unknown", v)
@@ -137,10 +139,10 @@ def group_of(f: Frame, row: Row, args: list[Value], keywords: dict[str, Value], 
     if written is None and isinstance(row.group_pos, int) and row.group_pos < len(e[3]):
         written = e[3][row.group_pos]
     whole = dotted(written) if written is not None else None
+    if v[0] == "sym" and v[1] is not None and (whole is not None or v[1][0] == "global"):
+        return ("named", v[1])
     if whole is None:
         return ("unknown", f.module.path, e[1])
-    if v[0] == "sym" and v[1] is not None:
-        return ("named", v[1])
     owner = (
         f.function.owner.qualname if f.function.owner is not None and whole.startswith("self.") else f.function.qualname
     )
@@ -245,6 +247,8 @@ def check_source(f: Frame, name: str, group: Any, args: list[Value], keywords: d
     wrong = v == ("rank", ("group", group), True, v[-1]) or v == ("sym", ("index", own))
     named = dotted(written)
     wrong = wrong or (named is not None and (id(f.function), named, group) in f.machine.compared)
+    if v[0] == "const" and isinstance(v[1], int) and isinstance(group, tuple) and group[0] == "named":
+        wrong = wrong or f.machine.one_of_several(group[1])
     if isinstance(group, tuple) and group[0] == "ranks" and v[0] == "const" and isinstance(v[1], int):
         wrong = wrong or v[1] not in group[1]
     if wrong:

@@ -272,13 +272,21 @@ def derived_local(v: Value, origin: Any, why: str) -> Value:
 
 
 # ------------------------------------------------------------------------------------------------ reading
+CONTAINERS = frozenset(("list", "tuple", "dict", "set"))
+
+
 def truth(v: Value) -> bool | None:
     """Whether a value is true, when that is known without a rank."""
     kind = v[0]
     if kind in ("const", "rc"):
         return bool(v[1])
-    if kind in ("func", "closure", "class", "inst", "ext", "extinst", "module", "bound", "wrapped"):
+    if kind in ("func", "closure", "class", "inst", "extinst", "module", "wrapped"):
         return True
+    if kind == "ext":
+        # `from settings import USE_DDP`: a name in capitals is a constant of another module, and may be anything
+        return None if v[1].rpartition(".")[2].isupper() else True
+    if kind == "bound":
+        return True if v[1][0] in CONTAINERS else None  # `args.resume`: nothing is known of what a field holds
     if kind in ("tuple", "list", "dict"):
         return bool(v[1]) or None  # an empty display may have been filled by a call that is not seen
     return None
@@ -373,11 +381,18 @@ def compare(name: str, a: Value, b: Value) -> Value:
                 return ("const", not inside)
     if a == b and a != UNKNOWN and a[0] != "op":
         return ("const", name in ("==", "<=", ">=", "is"))
+    if name in ("==", "!=", "is", "is not") and a[0] == b[0] == "sym" and of_its_own(a) and of_its_own(b):
+        return ("const", name in ("!=", "is not"))  # equal ones were met above
     if name in ("==", "!=") and b[0] == "const" and a[0] in ("func", "closure", "class", "module"):
         return ("const", name == "!=")
     if name in ("is", "is not") and b == NONE and truth(a) is True:
         return ("const", name == "is not")
     return ("op", name, a, b)
+
+
+def of_its_own(v: Value) -> bool:
+    """Whether a value equals no other one that is written otherwise: a constant, a member in capitals of a class."""
+    return v[0] == "const" or (v[0] == "sym" and isinstance(v[1], tuple) and v[1][0] == "field" and v[1][2].isupper())
 
 
 def concrete(name: str, x: Any, y: Any) -> bool:

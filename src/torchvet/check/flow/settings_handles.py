@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
-from ..program.model import walk_block, walk_expr
+from ..program.model import expressions_of, walk_block, walk_expr
 from ..program.program import callee_name
 from .settings_origins import Frame, Origin, is_self
 
@@ -137,8 +137,9 @@ class Handles:
             return []
         out = []
         for attribute, values in self.attributes(cls).items():
-            opened = [(e, f) for e, f in values if f in before and f not in inside]
-            if not opened or any(f in inside for _, f in values) or self.dropped(attribute, before):
+            again = [f for _, f in values if f in inside and not self.only_missing(cls, attribute, f, inside)]
+            opened = [(e, f) for e, f in values if f in before and f not in again]
+            if not opened or again or self.dropped(attribute, before):
                 continue
             for e, f in opened:
                 opener = self.opens(e, f)
@@ -151,6 +152,29 @@ class Handles:
                 if found is not None:
                     out.append(found)
                     break
+        return out
+
+    def only_missing(self, cls: Class, attribute: str, opener: Function, inside: list[Function]) -> bool:
+        """Does the constructor call `opener`, a worker only `if self.attribute is None`? After a fork it never is."""
+        init = self.program.method(cls, "__init__")
+        if init is None or not any(s[0] == "expr" and calls_own(s[2], opener, init) for s in self.program.body(init)):
+            return False
+        return all(
+            not calls_own(e, opener, f) or (s[0] == "expr" and id(s) in self.behind_missing(attribute, f))
+            for f in inside
+            for s in walk_block(self.program.body(f))
+            for e in expressions_of(s)
+        )
+
+    def behind_missing(self, attribute: str, f: Function) -> set[int]:
+        """Statements under `if self.attribute is None`."""
+        out: set[int] = set()
+        for s in walk_block(self.program.body(f)):
+            test = s[2] if s[0] == "if" else None
+            if test is None or test[0] != "cmp" or test[2][0] != "is":
+                continue
+            if test[3][0][0] == "attr" and test[3][0][3] == attribute:
+                out.update(id(x) for x in walk_block(s[3]))
         return out
 
     def knows_worker(self, cls: Class, inside: list[Function]) -> bool:
@@ -278,6 +302,13 @@ class Handles:
                     if opener is not None and use is not None:
                         return Handle(helper, name, value[1], g, opener, *use)
         return None
+
+
+def calls_own(e: Expr, method: Function, f: Function) -> bool:
+    """Whether an expression of a method calls another one of its object."""
+    return any(
+        x[0] == "call" and x[2][0] == "attr" and x[2][3] == method.name and is_self(x[2][2], f) for x in walk_expr(e)
+    )
 
 
 def reads_all(index: Expr) -> bool:

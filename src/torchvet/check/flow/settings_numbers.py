@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import knowledge
-from .settings_origins import CONFIG, Frame, Origin, Origins
+from .settings_origins import CONFIG, DEFAULT, Frame, Origin, Origins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 CONST, CPUS, AT_MOST, UNKNOWN = "const", "cpus", "at most", "unknown"
 MOST = 16
+ENVIRONMENT = ("os.environ.get", "os.getenv")
+"""What stands second is used where the variable is not set."""
 SHARED_OUT = 4
 """`cpu_count() // 8` shares the CPUs out among the ranks of a node; `cpu_count() // 2` does not."""
 
@@ -93,6 +95,11 @@ class Numbers:
         name = self.origins.program.qualified(e[2], self.origins.scope(o.frame)) or ""
         if name in knowledge.loader("cpu_counts"):
             return [Value(CPUS, None, o, e[1])]
+        if name in ENVIRONMENT and len(e[3]) > 1:
+            default = [v for v in self.of(e[3][1], o.frame) if v.kind == CONST]
+            return [Value(CONST, v.value, Origin(v.origin.e, v.origin.frame, DEFAULT), v.pos) for v in default] or [
+                Value(UNKNOWN, None, o, e[1])
+            ]
         short = name.rpartition(".")[2]
         if name in knowledge.loader("rounding") and e[3]:
             return [self.rounded(v, o) for v in self.of(e[3][0], o.frame)]

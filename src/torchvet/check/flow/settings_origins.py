@@ -271,11 +271,19 @@ class Origins:
         for o in self.of(base, frame):
             if o.e[0] != "call":
                 return []
-            given = [v for k, v in o.e[4] if k == name]
-            if not given:
+            given = self.given_for(o.e, name, o.frame)
+            if given is None:
                 return []
-            out += self.of(given[0], o.frame)
+            out += given
         return out
+
+    def given_for(self, call: Expr, name: str, frame: Frame) -> list[Origin] | None:
+        """What a construction passes for a field, also in `Config(**yaml.safe_load(file))`; None when it does not."""
+        for key, value in call[4]:
+            found = self.of(value, frame) if key == name else self.entry(value, name, frame) if key is None else None
+            if found is not None:
+                return found
+        return None
 
     def attr_of(self, o: Origin, name: str, frame: Frame) -> list[Origin]:
         """`<end>.name` where the end is known: parsed arguments, an instance with fields, a dictionary as object."""
@@ -298,10 +306,8 @@ class Origins:
             scope = self.scope(o.frame)
             for x in self.program.entities(e[2], scope):
                 if x[0] == "class":
-                    for key, value in e[4]:
-                        if key == name and "__init__" not in x[1].methods:
-                            return self.of(value, o.frame)
-                    return self.member(x[1], name, None, o.frame)
+                    given = self.given_for(e, name, o.frame) if "__init__" not in x[1].methods else None
+                    return given if given is not None else self.member(x[1], name, None, o.frame)
             for a in e[3]:  # tyro.cli(Config), parse(Config): an instance of the class, its fields as options
                 for x in self.program.entities(a, scope):
                     if x[0] == "class":
@@ -499,6 +505,8 @@ class Origins:
             default = self.of(e[3][1], frame) if len(e[3]) > 1 else []
             if found is not None:
                 return found
+            if default and self.program.qualified(f[2], self.scope(frame)) == "os.environ":
+                return [relabel(o, DEFAULT) for o in default]  # as the default of an option
             return [*(relabel(o, DEFAULT) for o in default), unknown(e, frame)]
         if (
             f[0] == "name"

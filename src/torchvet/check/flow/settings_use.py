@@ -54,7 +54,7 @@ class Use:
                         continue
                     found = [self.settings.loader_of(o) for o in self.settings.iterated(loop[3], Frame(f))]
                     loaders = [x for x in found if x is not None]
-                    if len(loaders) < len(found) or any(x.given("sampler") and not self.random(x) for x in loaders):
+                    if len(loaders) < len(found) or any(ordered(x) and not self.random(x) for x in loaders):
                         continue  # the other loader may be the one for several ranks
                     if not loaders or not self.settings.samplers.trains(loop[4], f):
                         continue
@@ -74,9 +74,7 @@ class Use:
     def whole(self, loader: Loader) -> bool:
         if loader.name != knowledge.loader("loader_classes")[0] or loader.cls is not None:
             return False
-        if loader.given("batch_sampler"):
-            return False
-        if loader.given("sampler"):
+        if ordered(loader):
             if not self.random(loader):
                 return False
         else:
@@ -106,7 +104,11 @@ class Use:
 
     def random(self, loader: Loader) -> bool:
         """A sampler that draws from the whole dataset, with no generator of the ranks' own."""
-        ends = loader.origins("sampler")
+        ends = loader.origins("sampler") if loader.given("sampler") else []
+        for o in loader.origins("batch_sampler") if loader.given("batch_sampler") else ():
+            batches = o.e[0] == "call" and self.program.qualified(o.e[2], self.settings.origins.scope(o.frame))
+            inner = batches == "torch.utils.data.BatchSampler" and o.e[3]
+            ends += self.settings.origins.of(o.e[3][0], o.frame) if inner else [o]
         for o in ends:
             name = self.program.qualified(o.e[2], self.settings.origins.scope(o.frame)) if o.e[0] == "call" else None
             if name != "torch.utils.data.RandomSampler" or any(k in ("generator", None) for k, _ in o.e[4]):
@@ -158,6 +160,11 @@ class Use:
             if any("backward(" in t for t in texts) and not any(w in t for t in texts for w in words):
                 out.append(loader)
         return out
+
+
+def ordered(loader: Loader) -> bool:
+    """Whether an object of the program says in which order the data is read."""
+    return loader.given("sampler") or loader.given("batch_sampler")
 
 
 def meshed(wrap: Expr) -> bool:

@@ -20,7 +20,7 @@ follows an `if c: return` is shared by both ways, never copied, so thirty early 
 
 from __future__ import annotations
 
-from .ranks_values import NEGATED, UNKNOWN, at, holds_unknown, truth, varies
+from .ranks_values import NEGATED, UNKNOWN, at, holds_unknown, of_its_own, truth, varies
 from .traces_questions import every, swallowing
 
 TYPE_CHECKING = False
@@ -210,6 +210,7 @@ class Table:
         self._bits: dict[Any, int] = {}
         self._chains: dict[Any, Any] = {}
         self._trips: dict[Value, Value] = {}
+        self._equalities: dict[Value, list[Any]] = {}
         self.called: dict[Any, Node] = {}
         """What calls of functions come to in which no rank decides anything: the same nodes on every rank."""
         self.start = 0
@@ -253,7 +254,15 @@ class Table:
         found = self._bits.get(key)
         if found is None:
             found = self._bits[key] = 1 << len(self._bits)
+            if key[:2] == ("op", "==") and of_its_own(key[3]):
+                self._equalities.setdefault(key[2], []).append(key)
         return found
+
+    def excluded(self, key: Any) -> list[Any]:
+        """The choices that are not so when this one is: `kind == "sharded"` where `kind == "full"`."""
+        if key[:2] != ("op", "=="):
+            return []
+        return [k for k in self._equalities.get(key[2], ()) if k[3] != key[3] and k[3][0] == key[3][0]]
 
     def __len__(self) -> int:
         return len(self._nodes)

@@ -169,7 +169,8 @@ class Comparison:
             x: Any = (a.next if truth else a.other) if a.kind == "branch" and a.key == guard else a
             y: Any = (b.next if truth else b.other) if b.kind == "branch" and b.key == guard else b
             if x is not y:
-                self.walk(x, y, {**assume, guard: truth}, ta, tb, loops, depth + 1)
+                others = dict.fromkeys(self.table.excluded(guard), False) if truth else {}
+                self.walk(x, y, {**assume, **others, guard: truth}, ta, tb, loops, depth + 1)
 
     def turns(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """Two loops: their bodies have to agree turn by turn, and so does the number of turns where it is known."""
@@ -181,8 +182,8 @@ class Comparison:
         if a.data[0] is not b.data[0] and self.body_keys(a) == self.body_keys(b):
             return  # two loops over what may be the same things, with the same collectives: not decided
         if a.other is not b.other:
-            # inside the loop nothing is assumed: a turn's choices are not those of the next
-            self.walk(a.other, b.other, {}, ta, tb, (*loops, (a, b)), depth + 1)  # type: ignore[arg-type]
+            # what is changed inside has other keys there: the choices of the turn before are not among these
+            self.walk(a.other, b.other, assume, ta, tb, (*loops, (a, b)), depth + 1)  # type: ignore[arg-type]
 
     def apart(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """The two sides are out of step here: note it, and go on where they meet again."""
@@ -247,15 +248,18 @@ class Comparison:
                     self.leaves(one, side, assume, ta, tb, loops, depth)
                     return
                 self.alone(one, side, assume, ta, tb, loops, depth)
+                # `for batch in loader: model(batch)`, then `gather(results)` if there is more than one rank
+                x, y = (one.next, other) if side == 0 else (other, one.next)
+                self.walk(x, y, assume, ta, tb, loops, depth + 1)  # type: ignore[arg-type]
                 return
 
     def alone(self, loop: Node, side: int, assume: Any, ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """A loop that only one side has: what is in it is compared with turns that do nothing."""
         inside = (*loops, (loop, loop))
         if side == 0:
-            self.walk(loop.other, self.table.again(loop.data[0]), {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
+            self.walk(loop.other, self.table.again(loop.data[0]), assume, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
         else:
-            self.walk(self.table.again(loop.data[0]), loop.other, {}, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
+            self.walk(self.table.again(loop.data[0]), loop.other, assume, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
 
     def same_step(self, a: Node, b: Node) -> bool:
         return (

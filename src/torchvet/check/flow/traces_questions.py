@@ -59,7 +59,7 @@ def swallowing(item: Item) -> str:
     return ""
 
 
-BROAD = {"Exception", "RuntimeError", "BaseException", "OutOfMemoryError", "ValueError"}
+BROAD = {"Exception", "RuntimeError", "BaseException", "OutOfMemoryError", "ValueError", "AssertionError"}
 STEPPING = ("forward_collective", "backward_collective")
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Block, Expr, Function
     from ..program.program import Program
+    from .settings_origins import Origin
     from .wrapping_parameters import Parameters
 
 __all__ = ["Early", "Event", "Model", "Order", "Wrapping"]
@@ -220,11 +221,23 @@ class Wrapping:
             if e.order > w.order and e.kind == PLACED and e.device == "gpu" and not apart(e.path, w.path)
         ]
         devices = self.names_devices(w)
-        if later and not escaped and not (w.model.unseen and devices):
+        if later and not escaped and not (w.model.unseen and devices and not self.made_unplaced(w)):
             return Early(w, later[0])
         if devices and not escaped and w.model.known:
             return Early(w, None)
         return None
+
+    def made_unplaced(self, w: Event) -> bool:
+        """Whether the model of a wrap comes, by parameters and returns, straight from constructors, in functions that
+        move nothing to a device."""
+        ends = self.origins.of(w.call[3][0], Frame(w.function)) if w.call[3] else []
+        texts = [self.program.text_of(g) for g, _ in self.program.callers(w.function)]
+        for o in ends:
+            named = self.program.entities(o.e[2], self.origins.scope(o.frame)) if o.e[0] == "call" else ()
+            if not any(x[0] == "ext" and x[1].startswith("torch.nn.") for x in named):
+                return False
+            texts.append(self.program.text_of(o.frame.function))
+        return bool(ends) and len(texts) > len(ends) and not any(".to(" in t or ".cuda(" in t for t in texts)
 
     def synchronises(self, w: Event) -> bool:
         """FSDP with sync_module_states=True needs a model on a GPU, or device_id (torch 2.13, fsdp/_init_utils.py)."""
@@ -353,7 +366,33 @@ class Wrapping:
 
     def stripped(self, e: Expr, frame: Frame) -> bool:
         ends = self.origins.of(e, frame)
-        return bool(ends) and all(o.e[0] == "comp" and o.e[2] == "dict" and removes_prefix(o.e[3]) for o in ends)
+        return bool(ends) and all(
+            o.e[2] == "dict" and removes_prefix(o.e[3]) if o.e[0] == "comp" else self.saved_inner(o) for o in ends
+        )
+
+    def saved_inner(self, o: Origin) -> bool:
+        """`torch.load(path)["model"]` in a module that saves `{"model": model.module.state_dict()}` and nothing else
+        under this key."""
+        e, f = o.e, o.frame.function
+        if e[0] != "sub" or e[3][0] != "const":
+            return False
+        loaded = self.origins.of(e[2], o.frame)
+        if not loaded or not all(
+            x.e[0] == "call" and self.program.qualified(x.e[2], self.origins.scope(x.frame)) == "torch.load"
+            for x in loaded
+        ):
+            return False
+        saved = []
+        rows = sorted(self.program.lines_with(f.module.path, "state_dict", called=True))
+        for g in functions_on(self.program, f.module, rows):
+            for x in self.program.expressions(g):
+                for k, v in zip(x[2], x[3]) if x[0] == "dict" else ():
+                    if k is not None and k[0] == "const" and k[2] == e[3][2]:
+                        saved.append(v)
+        return bool(saved) and all(
+            v[0] == "call" and callee_name(v) == "state_dict" and v[2][0] == "attr" and v[2][2][-1] == "module"
+            for v in saved
+        )
 
     def bypasses(self) -> list[Order]:
         """A training forward through `.module` of a wrapped model: (wrap, forward)."""

@@ -343,16 +343,20 @@ class Processes:
             else:
                 given = tuple(x for k, v in call[4] if k == "device_ids" and v[0] == "list" for x in v[2][:1])
             for e in given:
-                source = self.global_rank(e, f)
+                source = self.global_rank(e, Frame(f))
                 if source is not None and not self.one_node(f.module):
                     out.append(Site(call, f, source, f))
         return out
 
-    def global_rank(self, e: Expr, f: Function) -> Expr | None:
+    def global_rank(self, e: Expr, frame: Frame, deep: bool = True) -> Expr | None:
         """The call or variable that gives the global rank, when the expression can be nothing else."""
-        ends = self.origins.of(e, Frame(f))
+        ends = self.origins.of(e, frame)
         if not ends:
             return None
+        if deep and len(ends) == 1:
+            number = self.index_of(ends[0].e, ends[0].frame)
+            if number is not None:
+                return self.global_rank(number, ends[0].frame, False)
         for o in ends:
             if o.e[0] != "call":
                 return None
@@ -363,7 +367,17 @@ class Processes:
                 return None  # the rank in a group
             if name not in knowledge.loader("global_ranks"):
                 return None
-        return ends[0].e if ends[0].frame.function is f else e
+        return ends[0].e if ends[0].frame.function is frame.function else e
+
+    def index_of(self, e: Expr, frame: Frame) -> Expr | None:
+        """The number in `torch.device("cuda", number)`, `torch.device(f"cuda:{number}")` and `f"cuda:{number}"`."""
+        if e[0] == "call" and self.origins.program.qualified(e[2], self.origins.scope(frame)) == "torch.device":
+            given: tuple[Expr, ...] = (*e[3], *(v for k, v in e[4] if k == "index"))
+            if len(given) == 2:
+                return given[1]
+            e = given[0] if len(given) == 1 else e
+        parts: tuple[Expr, ...] = e[2] if e[0] == "fstr" else ()
+        return parts[0] if len(parts) == 1 else None
 
     def one_node(self, module: Module) -> bool:
         """Does the program say that it runs on one machine?"""

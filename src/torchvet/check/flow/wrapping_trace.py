@@ -403,12 +403,23 @@ class Trace(KnownCalls):
             bool(self._on_device)
             or any((k and "device" in k) or (k is None) for k, _ in e[4])
             or any(device_kind(a, Frame(f), self.origins) in ("gpu", "device") for a in e[3])
+            or any(self.was_placed(a, f) for a in (*e[3], *(v for _, v in e[4])))
         )
         if init is not None and not placed:
             lines = self.program.lines(init.module.path)[init.first_line - 1 : init.end_line]
             words = [f".{m}(" for m in knowledge.loader("placement_methods")]
             placed = any("." in x and any(w in x for w in words) for x in lines)
         return Model(known=not placed, placed=placed, cls=cls, path=self._path)
+
+    def was_placed(self, e: Expr, f: Function) -> bool:
+        """Whether what a module is made of was moved where it was made: `student = create_model(name).cuda()`."""
+        for o in self.origins.of(e, Frame(f)) if e[0] in ("name", "attr", "call") else ():
+            at = o.e
+            while at[0] == "call" and at[2][0] == "attr":
+                if at[2][3] in knowledge.loader("placement_methods"):
+                    return True
+                at = at[2][2]
+        return False
 
     def enter(
         self,
