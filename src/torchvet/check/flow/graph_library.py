@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..program.model import in_tests
 from ..source.patterns import Later
 from .graph_build import graph_of
 from .graph_expressions import Shared
@@ -97,10 +96,7 @@ class Library:
     def lines_calling(self, f: Function) -> Iterator[tuple[str, int]]:
         """(file, line) of the calls that by their text may run a function. What tests do with the code that they test
         says nothing about a training: their calls count for other test code only."""
-        tests = f.module.in_tests
-        for path, row in self.program.lines_calling(f):
-            if tests or not in_tests(path):
-                yield path, row
+        return self.program.lines_calling(f, f.module.in_tests)
 
     def text_around(self, path: str, row: int) -> str:
         """The text of the function around a line, without its head."""

@@ -62,7 +62,7 @@ class Modules(Summaries):
                 return OFF
             if (
                 f.name in knowledge.graph("evaluation_hooks")
-                and (outside or not self.program.callers(f, first=1))
+                and (outside or not self.program.callers(f, first=1, tests=f.module.in_tests))
                 and (set(outside) - {"torch.nn.Module", "abc.ABC"})
             ):
                 return OFF

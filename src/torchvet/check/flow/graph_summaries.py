@@ -318,11 +318,11 @@ class Summaries(Library):
             return known
         out: list[Node] = []
         for n in range(2 * MOST_CALLERS):
-            sites = self.program.callers(f, most, n + 1, among)
+            sites = self.program.callers(f, most, n + 1, among, f.module.in_tests)
             if len(sites) <= n or len(out) >= MOST_CALLERS:
                 break
             caller, expr = sites[n]
-            if caller is f or (caller.module.in_tests and not f.module.in_tests):
+            if caller is f:
                 continue
             node = self.graph(caller).calls.get(expr[1])
             if node is not None and node not in out:

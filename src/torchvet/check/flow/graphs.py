@@ -112,12 +112,12 @@ class Graphs(Meters):
             callers: list[Function] = []
             for f in level:
                 asked = not self.runs_once(f) and self.may_return_graph(f) and not self.is_differentiated(f)
-                if not asked or self.program.is_common(f, MOST_USING):
+                if not asked or self.program.is_common(f, MOST_USING, f.module.in_tests):
                     continue
                 among = self.files_using(f, above)
                 if not among or not self.may_give_graph(f) or not (self.trains(f) or self.gives_evaluated(f)):
                     continue
-                sites = self.program.callers(f, MOST_USING, 8, among)
+                sites = self.program.callers(f, MOST_USING, 8, among, f.module.in_tests)
                 using = [g for g, call in sites if not g.module.is_collected and self.uses(g, call, above)]
                 if not using:
                     continue

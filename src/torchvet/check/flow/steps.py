@@ -106,10 +106,11 @@ class Steps:
 
     # ------------------------------------------------------------------------------------------------ where to look
     def functions(self) -> Iterator[Function]:
-        """Functions, nested ones too, that by their text run a backward and a step; module code included."""
+        """Functions, nested ones too, that by their text run a backward and a step; module code included. How fast a
+        test is, is nobody's concern."""
         seen: set[int] = set()
         for f in self.program.functions_with(("backward",)):
-            if not self.may_train(f):
+            if f.module.is_collected or not self.may_train(f):
                 continue
             for g in self.program.with_nested(f):
                 if id(g) not in seen:

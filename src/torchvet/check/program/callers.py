@@ -9,7 +9,7 @@ from posixpath import dirname
 
 from ..source.patterns import Later
 from ..source.search import searchable
-from .model import COMPOUND, blocks_of, collect_expr, definitions, expressions_of
+from .model import COMPOUND, blocks_of, collect_expr, definitions, expressions_of, in_tests
 from .names import call_targets
 
 NO_USE, OWN_USE, USE = 0, 1, 2
@@ -47,8 +47,8 @@ class Sites:
     files: list[str]
 
     def __init__(self) -> None:
-        self._callers: dict[tuple[int, int, Paths], list[Site]] = {}
-        self._more_callers: dict[tuple[int, int, Paths], Iterator[Site]] = {}
+        self._callers: dict[tuple[int, int, Paths, bool], list[Site]] = {}
+        self._more_callers: dict[tuple[int, int, Paths, bool], Iterator[Site]] = {}
         self._sites: dict[tuple[str, str], tuple[list[Site], Iterator[Site]]] = {}
         self._near: dict[str, dict[str, int]] = {}
         """By project: {file: rank} of all its files, when they are few; ranks come behind those of modules."""
@@ -61,7 +61,10 @@ class Sites:
         """The files of which all names are indexed."""
         self._near_named: set[int] = set()
         self._naming: dict[str, list[str]] = {}
-        """The indexed files that call or define something of a name."""
+        """The indexed files that call or define something of a name; those below a folder of tests apart."""
+        self._tests_naming: dict[str, list[str]] = {}
+        self._tests: list[str] = []
+        """Files of tests that are not indexed yet: not everybody asks about them."""
         self._calling: dict[tuple[str, str], list[int]] = {}
         self._starts: dict[str, tuple[str, Sequence[int]]] = {}
         self._recent: dict[Function | Class, str] = {}
@@ -82,14 +85,16 @@ class Sites:
         def nested(self, function: Function, pos: int, row: object) -> Function: ...
 
     # ---------------------------------------------------------------------------------------------- callers
-    def callers(self, function: Function, most: int = 0, first: int = 0, among: Paths = None) -> list[Site]:
+    def callers(
+        self, function: Function, most: int = 0, first: int = 0, among: Paths = None, tests: bool = True
+    ) -> list[Site]:
         """Every call in the project that may run `function`, with the function (or module code) that holds it. `most`:
         none where more modules than this call something of the name (0: no limit). `first`: only so many of them, the
-        others are not looked for (0: all). `among`: only those in these files."""
-        key = (id(function), most, among)
+        others are not looked for (0: all). `among`: only those in these files. `tests`: those in tests, too."""
+        key = (id(function), most, among, tests)
         found = self._callers.setdefault(key, [])
         if key not in self._more_callers:
-            self._more_callers[key] = self._find_callers(function, most, among)
+            self._more_callers[key] = self._find_callers(function, most, among, tests)
         if not first:
             found += self._more_callers[key]
             return found
@@ -99,13 +104,13 @@ class Sites:
                 break
         return found[:first]
 
-    def _find_callers(self, function: Function, most: int, among: Paths) -> Iterator[Site]:
+    def _find_callers(self, function: Function, most: int, among: Paths, tests: bool) -> Iterator[Site]:
         name = function.name
         if name in ("__init__", "__call__", "forward", "__enter__", "__new__") and function.owner:
             name = function.owner.name if name in ("__init__", "__new__") else ""
         if not name:
             return
-        paths = self._paths_naming(function, name)
+        paths = self._paths_naming(function, name, tests)
         if most and len(paths) > most:
             return
         for path in paths:
@@ -171,9 +176,10 @@ class Sites:
                 outside = True
         return [*(hit[i] for i in sorted(hit)), *((self.main(module),) if outside else ())]
 
-    def lines_calling(self, function: Function) -> Iterator[tuple[str, int]]:
-        """(file, line) of the calls that by their text may run a function, but for its own: nothing is parsed."""
-        for path in self._paths_naming(function, function.name):
+    def lines_calling(self, function: Function, tests: bool = True) -> Iterator[tuple[str, int]]:
+        """(file, line) of the calls that by their text may run a function, but for its own: nothing is parsed.
+        `tests`: also of those in tests."""
+        for path in self._paths_naming(function, function.name, tests):
             for row in self.rows_calling(path, function.name):
                 if path != function.module.path or not function.first_line <= row <= function.end_line:
                     yield path, row
@@ -190,11 +196,11 @@ class Sites:
                     known.append(row)
         return known
 
-    def is_common(self, function: Function, most: int) -> bool:
+    def is_common(self, function: Function, most: int, tests: bool = True) -> bool:
         """Whether more files than this call something of a function's name."""
-        return len(self._paths_naming(function, function.name)) > most
+        return len(self._paths_naming(function, function.name, tests)) > most
 
-    def _paths_naming(self, function: Function, name: str) -> list[str]:
+    def _paths_naming(self, function: Function, name: str, tests: bool) -> list[str]:
         """The files whose text calls something of this name; for a nested function, no other than its own."""
         if function.parent is not None and function.owner is None:
             return [function.module.path]
@@ -202,11 +208,12 @@ class Sites:
         modules, ranks = self.modules, self._ranks
         self._queries += 1
         if self._queries > FEW_QUERIES:
-            self._index_names(near)
-            paths = [p for p in self._naming.get(name, ()) if p in modules or p in near]
+            self._index_names(near, tests)
+            found = [*self._naming.get(name, ()), *(self._tests_naming.get(name, ()) if tests else ())]
+            paths = [p for p in found if p in modules or p in near]
             paths.sort(key=lambda p: ranks[p] if p in ranks else near[p])
         else:
-            paths = [*modules, *[p for p in near if p not in modules]]
+            paths = [p for p in (*modules, *[p for p in near if p not in modules]) if tests or not in_tests(p)]
         uses = self._uses.setdefault(name, {})
         out = []
         for path in paths:
@@ -235,7 +242,7 @@ class Sites:
             known = self._near[prefix] = {p: BEHIND + i for i, p in enumerate(near if len(near) <= NEAR_FILES else ())}
         return known
 
-    def _index_names(self, near: dict[str, int]) -> None:
+    def _index_names(self, near: dict[str, int], tests: bool) -> None:
         """Index the names in the modules that came since it was last done, and in these files."""
         ranks, named = self._ranks, self._named
         todo = list(islice(self.modules, len(ranks), None))
@@ -247,12 +254,23 @@ class Sites:
         for path in todo:
             if path not in named:
                 named.add(path)
-                for name in called_names(self.text(path) or ""):
-                    self._naming.setdefault(name, []).append(path)
+                if in_tests(path):
+                    self._tests.append(path)
+                else:
+                    self._index(path, self._naming)
+        if tests:
+            for path in self._tests:
+                self._index(path, self._tests_naming)
+            self._tests.clear()
+
+    def _index(self, path: str, naming: dict[str, list[str]]) -> None:
+        for name in called_names(self.text(path) or ""):
+            naming.setdefault(name, []).append(path)
 
     def files_naming(self, ends: tuple[str, ...]) -> set[str]:
-        """Files (all parsed ones are looked at) that call or define something whose name ends in one of these."""
-        self._index_names({})
+        """Files (all parsed ones but tests are looked at) that call or define something whose name ends in one of
+        these."""
+        self._index_names({}, False)
         return {path for name, paths in self._naming.items() if name.endswith(ends) for path in paths}
 
     # ------------------------------------------------------------------------------------------------- texts

@@ -291,9 +291,12 @@ class Program(Sites):
 
     def functions_with(self, words: Iterable[str]) -> Iterator[Function]:
         wanted = frozenset(words)
-        for f in self.functions():
-            if f.words & wanted:
-                yield f
+        for path in list(self.modules):
+            module = self.modules[path]
+            if path not in self.loaded_on_demand and module.words & wanted:
+                for f in (self.main(module), *module.all_functions()):
+                    if f.words & wanted:
+                        yield f
 
     # --------------------------------------------------------------------------------------- names and calls
     def entities(self, e: Expr, scope: Scope) -> tuple[Entity, ...]:
