@@ -80,7 +80,7 @@ class Meters(Keeping):
             return
         found_in = [g for g, _ in self.targets(node)[:3] if g.name != "__init__" and self.may_keep(g)]
         keeping = [found for g in found_in if (found := self.keepers(g)) and self.any_lives(found, node)]
-        if not keeping or not any(self.carries(n) for n in given):
+        if not keeping:
             return
         for found in keeping:
             yield from self.kept_by(node, node, found)

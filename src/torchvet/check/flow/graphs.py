@@ -195,11 +195,14 @@ class Graphs(Meters):
         return any(self.may_be_evaluated(n, graph) for n in graph.returns)
 
     def gives_evaluated(self, f: Function) -> bool:
-        """Does a function that only evaluates return something with a graph, not only the module?"""
+        """Does a function that only evaluates return something with a graph? One that returns the module prepares
+        it."""
         graph = self.graph(f)
         modules = {n for _, node, _ in graph.evals for n in self.structure(node)}
         parts = [n for r in graph.returns for n in (r.inputs if r.kind == "tuple" else (r,))]
-        found = [n for n in parts if self.may_carry(n) and modules.isdisjoint(self.structure(n))]
+        if any(not modules.isdisjoint(self.structure(n)) for n in parts):
+            return False
+        found = [n for n in parts if self.may_carry(n)]
         if any(n.kind == "call" and self.callee(n) in modules and n.mode != OFF for n in found):
             return True
         return any(self.may_be_evaluated(n, graph) and self.carries(n) for n in found)
