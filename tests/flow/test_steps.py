@@ -17,6 +17,7 @@ def steps_of(tmp_path, source, **others):
     files = {"train.py": source, **{name + ".py": text for name, text in others.items()}}
     program = program_of(tmp_path, files)
     for module in program.modules.values():  # words come with the engine
+        module.words = frozenset(("backward", "item"))
         for f in (program.main(module), *module.all_functions()):
             f.words = frozenset(("backward", "item"))
     return Steps(program)
