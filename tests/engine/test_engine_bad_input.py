@@ -60,6 +60,14 @@ def test_a_big_generated_file_is_read_in_time(tmp_path):
     assert ("train.py", "accumulated-graph") in found(run(tmp_path))
 
 
+def test_a_template_of_a_program_is_no_program(tmp_path):
+    folder = tmp_path / "{{cookiecutter.name}}"
+    folder.mkdir()
+    (folder / "train.py").write_text("import torch\nfrom x import (\n    {{cookiecutter.model}},\n)\nloss.backward()\n")
+    (tmp_path / "train.py").write_text(LEAK)
+    assert found(run(tmp_path)) == {("train.py", "accumulated-graph")}
+
+
 def test_encodings_as_python_accepts_them(tmp_path):
     comment = "# Größe: é\n"
     (tmp_path / "declared.py").write_bytes(("# -*- coding: latin-1 -*-\n" + comment + LEAK).encode("latin-1"))

@@ -353,7 +353,7 @@ class _Check:
                 for line, column, what in row[3]:
                     problem = Text.from_plain(what)
                     findings.append(tool_finding("syntax-error", "TV003", ERROR, Span(path, line, column), problem))
-            elif row[0] == "problem":
+            elif row[0] == "problem" and "{{" not in path:  # no program but the template of one (cookiecutter)
                 text = Text.from_plain(row[3])
                 if row[1]:
                     findings.append(tool_finding("syntax-error", "TV003", ERROR, Span(path, row[1], row[2] or 1), text))

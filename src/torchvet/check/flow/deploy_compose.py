@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 
+from ... import knowledge
 from ..source.traced import Traced
 from ..source.yaml_tree import LIST, MAP, SCALAR, traced
 from .deploy_containers import LOCKING, RDMA, gpu_count, ipc, mounted, settle, sized
 from .deploy_launch import launches
-from .deploy_model import Container, Env, Job, Shm, amount, count, known
+from .deploy_model import SERVES, UNSAID, Container, Env, Job, Shm, amount, count, known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ class Compose:
             or any(unlimited(node.get("ulimits", "memlock")) for _, node in layers + around)
         )
         settle(c)
+        if c.purpose == UNSAID and not c.launches and answers(layers):
+            c.purpose = SERVES  # an image with its own command that answers on a port
         return c
 
     def gpus(self, c: Container, layers: list[Layer]) -> None:
@@ -231,6 +234,13 @@ class Compose:
 def unlimited(node: Node | None) -> bool:
     """`memlock: -1` or `memlock: {soft: -1, hard: -1}`."""
     return node is not None and "-1" in (node.text, node.string("soft"), node.string("hard"))
+
+
+def answers(layers: list[Layer]) -> bool:
+    """Whether a service publishes ports, and none of them is one at which somebody works in it (TensorBoard, ssh)."""
+    texts = [item.text or item.string("target") for _, node in layers for item in node.list("ports")]
+    inside = [text.rpartition(":")[2].partition("/")[0] for text in texts]
+    return bool(inside) and not any(port in knowledge.deployment("tool_ports") for port in inside)
 
 
 def first(layers: list[Layer], name: str) -> Layer | None:

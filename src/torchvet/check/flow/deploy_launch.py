@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ENGINE, IMAGE, STEP, MPI, LAUNCHER, PYTHON, OTHER = "engine", "image", "step", "mpi", "launcher", "python", "other"
 DEEP = 8
 WORKERS = re.compile(
-    r"[\w.\-]*?(?:num|n)[-_.]?(?:data[-_]?)?(?:loader[-_]?)?workers|workers|data[-_]workers|dataloader[-_.]num[-_]workers"
+    r"(?!(?:pre)?process)(?!preproc)[\w.\-]*?(?:num|n)[-_.]?(?:data[-_]?)?(?:loader[-_]?)?workers|workers|data[-_]workers|dataloader[-_.]num[-_]workers"
 )
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?")
 _PATH = re.compile(r".*/")

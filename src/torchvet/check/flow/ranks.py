@@ -72,7 +72,16 @@ class Ranks:
                             found[d.key] = d
             why = "ranks: more ways than are followed"
             self.program.given_up += [(place, why) for place in sorted({*self.gave_up, *self.machine.over_budget})]
-            self._found = sorted(found.values(), key=lambda d: (d.module.path, d.pos, d.guard[1]))
+            # what only some ranks run is said as that, not again as another order of calls
+            guarded = {
+                (d.guard[0].path, d.guard[1], d.op.module.path, d.op.pos) for d in found.values() if d.kind == "guarded"
+            }
+            told = [
+                d
+                for d in found.values()
+                if d.kind != "order" or (d.guard[0].path, d.guard[1], d.op.module.path, d.op.pos) not in guarded
+            ]
+            self._found = sorted(told, key=lambda d: (d.module.path, d.pos, d.guard[1]))
         return self._found
 
     def parting(self, functions: list[Function]) -> Callable[[Function], bool]:

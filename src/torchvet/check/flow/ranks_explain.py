@@ -198,7 +198,7 @@ def uneven(d: Difference) -> Divergence | None:
     """A loop that turns differently on each rank, with collectives in its turns."""
     item, trace, _, _ = d.node.data
     leaf = next((x for x in leaves(item[2]) if x[0] in ("local", "rank")), None)
-    step = first_op(item[3])
+    step = next((o for o in ops_of(item[3]) if not perhaps_silent(o)), None) or first_op(item[3])
     if leaf is None or step is None:
         return None
     if leaf[2] == "set" and step.row is not None and step.row.result == "none":
@@ -210,8 +210,13 @@ def uneven(d: Difference) -> Divergence | None:
         out.why = "keys"
     out.runner, out.leaver = DECIDERS
     out.rows = [(DECIDERS[0], listed([step.name])), (DECIDERS[1], listed([]))]
-    out.sure, out.severity, out.confidence = False, WARNING, LIKELY
+    out.sure, out.severity, out.confidence = False, WARNING, POSSIBLE if perhaps_silent(step) else LIKELY
     return out
+
+
+def perhaps_silent(op: Op) -> bool:
+    """A forward of which it is not known whether it communicates: no buffers are seen, no sharded parameters."""
+    return op.name == "forward" and op.family in ("ddp", "deepspeed") and not op.sure
 
 
 def caught(d: Difference, mark: Node) -> Divergence | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import calls_in, dotted, walk_block
 from ..program.program import called_names, callee_name
+from ..source.patterns import Later
 from .settings_origins import CONFIG, DEFAULT, FIELD, OPTION, UNKNOWN_NAME, Frame, Origin, functions_naming
 from .settings_reach import contains, loops_around
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 NO_LOADERS = ("range", "items", "keys", "values", "parameters", "named_parameters", "modules", "named_modules", "split")
 """Calls over whose result a loop over batches never runs."""
+LEARNING = Later(r"step\(|\bopt(?:im|\b)|Trainer|\.fit\(|train_batch")
+"""What stands in a program that changes parameters, itself or by what it calls."""
 
 
 class Epochs:
@@ -147,7 +150,7 @@ class Samplers:
             names = frozenset()  # any function may be the one
         for module in group:
             for f, loop, loader in self.loops(module, names):
-                if any(self.is_made(x, made) for x in self.samplers_of(loader)):
+                if any(self.is_made(x, made) for x in self.samplers_of(loader)) and self.learns(f):
                     found = self.repeated(f, loop, loader, made)
                     if found is not None:
                         yield found
@@ -195,6 +198,12 @@ class Samplers:
 
     def trains(self, block: Block, f: Function) -> bool:
         return self.settings.trains(block, f, names=self.anywhere())
+
+    def learns(self, f: Function) -> bool:
+        """Whether the program of a function takes a step anywhere: gradients alone (of heads to prune, of an input) are
+        no training, and the order in which they are collected is of no matter."""
+        texts = [self.program.text(m.path) or "" for m in self.settings.origins.options.group(f.module)]
+        return any(LEARNING.search(text) for text in texts)
 
     def loops(self, module: Module, names: frozenset[str]) -> list[tuple[Function, Stmt, Loader]]:
         """Loops over loaders in functions that train (or hand batches on to something not seen into). `names`:

@@ -58,6 +58,8 @@ class Use:
                         continue  # the other loader may be the one for several ranks
                     if not loaders or not self.settings.samplers.trains(loop[4], f):
                         continue
+                    if not any(self.settings.samplers.learns(g) for g in (e.function, *(c for c, _ in e.calls))):
+                        continue
                     for loader in loaders:
                         path = conditions_at(self.program.body(loader.frame.function), loader.pos)
                         if self.whole(loader) and not apart(path, wrap.path):

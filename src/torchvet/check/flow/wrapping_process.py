@@ -167,7 +167,7 @@ class Processes:
             says = any(w in word for word in words for w in RANK_WORDS)
             constants = [x[2] for x in walk_expr(test) if x[0] == "const"]
             negative = -1 in constants or any(x[0] == "unary" and x[2] == "-" for x in walk_expr(test))
-            if says and not negative:
+            if says and (not negative or 0 in constants):  # `local_rank in [-1, 0]`
                 return True
             if any("gpu" in w or "device" in w for w in words) and None in constants:
                 return True  # `if args.gpu is None`: the form for one process
