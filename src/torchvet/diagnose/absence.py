@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from torchvet.findings import Text
 
+from .evidence.tracebacks import may_be_victim
 from .model import MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Hypothesis, Link
 from .ranks import SIGNAL_NAMES, listed
 from .said import and_waiters, call, last_words, sure, who
@@ -77,10 +78,11 @@ def absence(waits: Waits, rank: int) -> Absence:
         links = [Link(f, _ended(rank, 0), STRONG) for f in exits[:1]] or _quiet_links(case, rank)
         return Absence(rank, EXITED, "exited (code 0)", None, links, None, 0)
     logged = known is not None and "log" in known.has
-    if not closed and code is not None and code > 0 and logged and not _lost(case, rank):
+    if not closed and code is not None and code > 0 and logged and not _lost(case, rank) and not torn(case, rank):
         links = [Link(f, _ended(rank, code), STRONG) for f in exits[:1]]
         return Absence(rank, EXITED, f"exited (code {code})", None, links, None, code)
-    return Absence(rank, ALIVE if alive(waits, rank) else UNKNOWN, code=code)
+    # a rank of which half a traceback is here raised something: it did not stand still
+    return Absence(rank, ALIVE if alive(waits, rank) and not torn(case, rank) else UNKNOWN, code=code)
 
 
 def said_nothing(case: Case, rank: int, code: int | None) -> bool:
@@ -110,6 +112,8 @@ def own_exception(case: Case, rank: int) -> Fact | None:
     for fact in case.of("exception", rank=rank):
         v = fact.values
         if v.get("victim") or v.get("ignored") or v.get("thread") or v.get("caught") or v.get("cut") == "name":
+            continue
+        if v.get("cut") and may_be_victim(str(v.get("type")), str(v.get("message") or "")):
             continue  # an exception of a DataLoader worker is raised again in the main thread: it counts
         found = fact
     return found
@@ -135,6 +139,17 @@ def _ended(rank: int, code: int | None) -> Text:
         name = SIGNAL_NAMES.get(-code, f"signal {-code}")
         return Text("rank {rank} was ended by {name}", "rank {rank} 被 {name} 终止", rank=rank, name=name)
     return Text("rank {rank} ended with exit code {code}", "rank {rank} 以退出码 {code} 结束", rank=rank, code=code)
+
+
+def torn(case: Case, rank: int) -> bool:
+    """Whether a log of the rank breaks off, or begins, within the words of its end: what it raised is not known."""
+    if any(f.values.get("cut") for f in case.of("output", "exception", rank=rank)):
+        return True
+    raised = case.of("exception", rank=rank)
+    return not raised and any(
+        f.values.get("backend") == "gloo" and f.values.get("how") in ("timeout", "closed", "reset")
+        for f in case.of("lost", rank=rank)
+    )
 
 
 def _lost(case: Case, rank: int) -> bool:

@@ -343,6 +343,10 @@ def _alone(case: Case) -> None:
     outputs = [f for f in case.of("output") if f.values.get("steps") or f.values.get("lines")]
     if len({f.source for f in outputs}) != 1 or any(f.rank is not None for f in case.facts) or _several(case):
         return
+    behind = max(int(f.values.get("step_line") or 0) for f in outputs)
+    for fact in case.of("exception"):  # it told steps behind it
+        if fact.source == outputs[0].source and fact.line < behind:
+            fact.values["caught"] = True
     for fact in case.facts:
         if fact.source == outputs[0].source and fact.kind not in ("scheduler", "oom-kill"):
             fact.rank = 0
@@ -353,6 +357,8 @@ def _several(case: Case) -> bool:
     if any(f.values.get("by") == "hydra" for f in case.of("exit")):
         return True
     if len({f.values["label"] for f in case.of("output") if f.values.get("label")}) > 1:
+        return True
+    if any(f.values.get("by") == "slurm" and "step tasks" in f.text for f in case.of("oom-kill")):
         return True
     if case.of(
         "watchdog",

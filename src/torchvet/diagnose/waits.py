@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .absence import torn
 from .calls import SYNCHRONISING, doing_of
 from .ranks import failed
-from .waits_creation import Creation, creation, late
+from .waits_creation import Creation, creation
+from .waits_creation import elsewhere as away
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
 from .waits_groups import at_its_timeout, chosen_dumps, group_states, of_the_end
 from .waits_order import Conflict, conflicts
@@ -82,7 +84,7 @@ class Waits:
         self.waits: list[Wait] = [w for g in self.groups for w in waits_of(g)]
         self.told: list[Wait] = told(case, self.groups)
         self.creation: Creation | None = creation(case, self.places)
-        if self.creation is not None and not self.told and (wait := late(case, self.creation)) is not None:
+        if self.creation is not None and not self.told and (wait := away(case, self.creation, self.places)):
             self.told = [wait]
         self.stuck: list[Stuck] = [s for g in self.groups for s in stuck_of(g)]
         self.dumps: dict[int, Fact] = chosen_dumps(case)
@@ -167,11 +169,13 @@ class Waits:
             return True
         # gloo marks a call that timed out as finished: without a stack or a log nobody knows whether this one did
         dump, known = self.dumps.get(rank), self.case.ranks.get(rank)
-        silent = rank not in self.places and (known is None or "log" not in known.has)
+        silent = rank not in self.places and (known is None or "log" not in known.has or torn(self.case, rank))
         # `torchvet run` notes every exception: a rank that it watched and that raised none did not wait in vain
         silent = silent and not self.case.of("beat", rank=rank)
         if not silent or dump is None or dump.values.get("backend") != "gloo":
             return False
+        if torn(self.case, rank):
+            return True
         return at_its_timeout(dump) or of_the_end(dump, self.dumps)
 
     @property

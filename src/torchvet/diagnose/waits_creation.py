@@ -2,7 +2,8 @@
 
 torch names a group by the number of calls of new_group before it, and members meet in the store under that name: ranks
 that have called it once more, once less or in another order wait under different names. The message of the store tells
-the name ("keys: /default_pg/0//2//cpu//0/1"), a stack only the line.
+the name ("keys: /default_pg/0//2//cpu//0/1"), a stack only the line. Names alone accuse nobody: who is no member of a
+group goes on to the next one at once. Only when all ranks stand there has nobody still to come.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from .absence import own_exception
+from .calls import doing_of
 from .waits_graph import Wait
-from .waits_stacks import COLLECTIVE, CREATING, Place, place
+from .waits_stacks import COLLECTIVE, CREATING, OUTSIDE, Place, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,13 +28,12 @@ _NEVER = re.compile(r"timed? ?out|wait timeout", re.IGNORECASE)
 @dataclass(slots=True)
 class Creation:
     """Ranks that stand in new_group. `names`: rank -> number of the group that it makes, where that is told;
-    `awaited`: rank -> number, within the group, of whom it waits for; `odd`: the minority, empty = cannot be told."""
+    `awaited`: rank -> number, within the group, of whom it waits for."""
 
     sites: dict[int, tuple[str, int] | None]
     facts: dict[int, Fact]
     names: dict[int, int] = field(default_factory=dict)
     awaited: dict[int, int] = field(default_factory=dict)
-    odd: list[int] = field(default_factory=list)
 
     @property
     def ranks(self) -> list[int]:
@@ -57,45 +59,34 @@ def creation(case: Case, places: dict[int, Place]) -> Creation | None:
         if found:
             out.names.setdefault(fact.rank, int(found[1]))
             out.awaited.setdefault(fact.rank, int(found[2]))
-    if not out.facts:
-        return None
-    counted = list(out.names.values())
-    most = max(set(counted), key=counted.count) if counted else 0
-    if len(set(counted)) > 1 and 2 * counted.count(most) > len(counted) and len(counted) == len(out.facts):
-        out.odd = sorted(r for r, n in out.names.items() if n != most)
-    return out
+    return out if out.facts else None
 
 
 def _creates(at: Place) -> bool:
     return at.what == COLLECTIVE and at.function in CREATING
 
 
-def differs(case: Case, found: Creation) -> bool:
-    """Whether the ranks that wait do not make the same group, though nobody else is missing."""
-    if len(set(found.names.values())) > 1:
-        return True
-    others = [r for r in case.ranks if r not in found.facts]
-    if others or len(found.facts) < 2:
-        return False
-    # all ranks stand there: under one name they would have met, unless one was not yet there when the others gave up
-    return not found.names or (bool(found.awaited) and set(found.awaited.values()) <= set(range(len(found.facts))))
+def others(case: Case, found: Creation) -> list[int]:
+    """Ranks of the job that are not known to stand there."""
+    return [r for r in range(min(case.world or 0, 65536)) if r not in found.facts]
 
 
-def late(case: Case, found: Creation) -> Wait | None:
-    """All that wait make one group and wait for the same member, who is a rank of which something is known."""
-    if len(set(found.names.values())) != 1 or len(set(found.awaited.values())) != 1 or len(found.names) < 2:
+def elsewhere(case: Case, found: Creation, places: dict[int, Place]) -> Wait | None:
+    """Ranks that stand in new_group wait for those that something shows at other work, or at an end of their own."""
+    absent = [r for r in others(case, found) if r in case.ranks and _away(case, r, places)]
+    if not absent or len(found.facts) < 2:
         return None
-    rank = next(iter(found.awaited.values()))
     first = found.ranks[0]
-    # numbers are those of the group: with rank 0 among the waiters and no gap below they are most likely the rank's own
-    if (
-        rank in found.facts
-        or rank not in case.ranks
-        or not case.ranks[rank].has
-        or found.ranks[: rank or 1] != list(range(rank or 1))
-    ):
-        return None
     facts = [found.facts[r] for r in found.ranks[:4]]
     site = found.sites[first]
     frames = ((site[0], site[1], ""),) if site else ()
-    return Wait("", None, "new_group", found.ranks, [rank], facts, "log", frames=frames)
+    by = "stack" if found.facts[first].kind == "stack" else "log"
+    return Wait("", None, "new_group", found.ranks, absent, facts, by, frames=frames)
+
+
+def _away(case: Case, rank: int, places: dict[int, Place]) -> bool:
+    known = case.ranks[rank]
+    if rank in places:
+        return places[rank].what in OUTSIDE
+    ended = known.code is not None and not known.closed and (known.code <= 0 or "log" in known.has)
+    return ended or bool(doing_of(known.last)) or own_exception(case, rank) is not None

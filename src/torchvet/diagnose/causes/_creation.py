@@ -6,7 +6,7 @@ from torchvet.findings import Text
 
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, STRONG, Hypothesis, Link
 from ..said import claim_of_launcher, place, plural, sure, who
-from ..waits_creation import Creation, differs
+from ..waits_creation import Creation, others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,19 +17,26 @@ if TYPE_CHECKING:
 
 def groups_made_apart(case: Case) -> Iterator[Hypothesis]:
     found = case.waits.creation
-    if found is None or case.waits.roots or not differs(case, found):
+    if found is None or case.waits.roots or len(found.facts) < 2:
         return
-    ranks = found.odd or found.ranks
-    links = [Link(found.facts[r], _where(found, r), STRONG) for r in _chosen(found)]
+    missing = others(case, found)
     told = len(set(found.names.values())) > 1
-    most = CONFIRMED if told else POSSIBLE
-    if not told and _met_before(case):
-        most = PROBABLE  # the ranks reach each other: it is not the network
-    out = Hypothesis("collective-mismatch", "new_group", _said(found, told), ranks, sure(links, most), None, links)
-    sites = {s for r in ranks if (s := found.sites.get(r))}
+    links = [Link(found.facts[r], _where(found, r), STRONG) for r in _chosen(found)]
+    most = CONFIRMED if told else PROBABLE if _met_before(case) else POSSIBLE  # else it may be the network
+    if missing:
+        most = POSSIBLE
+    ranks = [] if missing else found.ranks
+    out = Hypothesis(
+        "collective-mismatch", "new_group", _said(found, told, missing), ranks, sure(links, most), None, links
+    )
+    sites = {s for r in found.ranks if (s := found.sites.get(r))}
     out.site = next(iter(sites)) if len(sites) == 1 else None
-    out.contradicts = claim_of_launcher(case.waits, ranks)
+    out.contradicts = claim_of_launcher(case.waits, ranks) if ranks else []
     out.rule = "collective-order"
+    if missing:
+        text = Text("stack of {who}: late, or in new_group as well", "{who} 的调用栈：迟到，或也在 new_group 中",
+                    who=who(missing))  # fmt: skip
+        out.missing.append(text)
     if not told:
         out.missing.append(Text("the calls of new_group of every rank: with timeout=… the store's message names them",
                                 "每个 rank 对 new_group 的调用；设置 timeout=… 后 store 的消息会给出组名"))  # fmt: skip
@@ -42,27 +49,28 @@ def groups_made_apart(case: Case) -> Iterator[Hypothesis]:
     yield out
 
 
-def _said(found: Creation, told: bool) -> Text:
+def _said(found: Creation, told: bool, missing: list[int]) -> Text:
     if not told:
-        return Text(
-            "{who} stand in new_group and none gets on: they have not called it equally often, or not in one order; "
-            "who differs cannot be told",
-            "{who} 都停在 new_group 中：各 rank 调用次数或顺序不一致；无法判断谁不同", who=who(found.ranks),
+        said = Text(
+            "{who} stand in new_group and none gets on: ranks have not called it equally often, or not in one order",
+            "{who} 都停在 new_group 中：各 rank 调用次数或顺序不一致", who=who(found.ranks),
         )  # fmt: skip
-    sides: dict[int, list[int]] = {}
-    for rank, name in found.names.items():
-        sides.setdefault(name, []).append(rank)
-    parts: Text | None = None
-    for name, ranks in sorted(sides.items(), key=lambda kv: (len(kv[1]), kv[0]))[:4]:
-        their = plural(ranks, "its", "their")
-        part = Text("{who} {wait} in {their} call number {n}", "{who} 停在第 {n} 次调用", who=who(ranks),
-                    wait=plural(ranks, "waits", "wait"), their=their, n=name)  # fmt: skip
-        parts = part if parts is None else Text("{a}, {b}", "{a}，{b}", a=parts, b=part)
-    said = Text("new_group was called in another order, or not by all ranks: {parts}",
-                "new_group 的调用顺序不同，或并非所有 rank 都调用：{parts}", parts=parts or Text(""))  # fmt: skip
-    if not found.odd:
-        said = Text("{head}; which side is wrong cannot be told", "{head}；无法判断哪一方有误", head=said)
-    return said
+    else:
+        sides: dict[int, list[int]] = {}
+        for rank, name in found.names.items():
+            sides.setdefault(name, []).append(rank)
+        parts: Text | None = None
+        for name, ranks in sorted(sides.items(), key=lambda kv: (len(kv[1]), kv[0]))[:4]:
+            their = plural(ranks, "its", "their")
+            part = Text("{who} {wait} in {their} call number {n}", "{who} 停在第 {n} 次调用", who=who(ranks),
+                        wait=plural(ranks, "waits", "wait"), their=their, n=name)  # fmt: skip
+            parts = part if parts is None else Text("{a}, {b}", "{a}，{b}", a=parts, b=part)
+        said = Text("new_group was called in another order, or not by all ranks: {parts}",
+                    "new_group 的调用顺序不同，或并非所有 rank 都调用：{parts}", parts=parts or Text(""))  # fmt: skip
+    if missing:
+        return Text("{head}; or {who} came late, of which nothing tells", "{head}；也可能是 {who} 迟到，材料中没有说明",
+                    head=said, who=who(missing))  # fmt: skip
+    return Text("{head}; who differs cannot be told", "{head}；无法判断谁不同", head=said)
 
 
 def _where(found: Creation, rank: int) -> Text:

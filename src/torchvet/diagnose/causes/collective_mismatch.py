@@ -7,11 +7,13 @@ from torchvet.findings import Text
 from ..model import CONFIRMED, PROBABLE, Cause, Hypothesis
 from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
+from ..waits_roots import ROOTED
 from ..waits_votes import OPERATION
 from ._creation import groups_made_apart
 from ._extra import extra
 from ._receiver import met_elsewhere
 from ._roots import roots
+from ._split_site import site_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,10 +35,15 @@ CAUSE = Cause(
 def check(case: Case) -> Iterator[Hypothesis]:
     if failed(case) is False:
         return
-    for split in first_splits(case, (OPERATION,)):
+    splits = first_splits(case, (OPERATION,))
+    # of a call with a root some go on to the next one while others still stand in it
+    if all(split.by == "stack" and any(side.row[0] in ROOTED for side in split.sides) for split in case.waits.splits):
+        apart = list(roots(case))
+        yield from apart
+        splits = [] if apart else splits
+    for split in splits:
         yield _hypothesis(case, split)
     if not case.waits.splits:
-        yield from roots(case)
         yield from groups_made_apart(case)
     yield from met_elsewhere(case)
     yield from extra(case)
@@ -77,42 +84,3 @@ def _hypothesis(case: Case, split: Split) -> Hypothesis:
             Text("calls of more ranks: two opinions make no majority", "更多 rank 的调用：两种说法不成多数")
         )
     return out
-
-
-def site_of(case: Case, split: Split) -> tuple[str, int] | None:
-    """The line of the call that is out of place: of two calls the one that was made less often before."""
-    suspects = [s for s in split.sides if set(s.ranks) & set(split.minority)] or split.sides
-    others = [s for s in split.sides if s not in suspects]
-    chosen = suspects[0]
-    if others and split.seq is not None:
-        often = {id(s): _before(case, split, s.row[0]) for s in (chosen, others[0])}
-        if often[id(others[0])] < often[id(chosen)]:
-            chosen = others[0]
-    if chosen.row[3]:
-        return str(chosen.row[3][0][0]), int(chosen.row[3][0][1])
-    for rank in chosen.ranks:
-        at = case.waits.places.get(rank)
-        if at is not None and at.site is not None:
-            return at.site
-    return _raised(case, chosen.ranks)
-
-
-def _before(case: Case, split: Split, op: str) -> int:
-    """How often the members made this call before."""
-    group = next((g for g in case.waits.groups if g.label == split.group), None)
-    if group is None or split.seq is None or not group.ranks:
-        return 0
-    one = max(group.ranks.values(), key=lambda p: len(p.history))
-    return sum(1 for n in one.numbers() if n < split.seq and (row := one.row(n)) is not None and row[0] == op)
-
-
-def _raised(case: Case, ranks: list[int]) -> tuple[str, int] | None:
-    """Where the exception of one of the ranks says that the call was made."""
-    from ..sites import user_frames
-
-    for rank in ranks:
-        for fact in case.of("mismatch", "size", "lost", "exception", rank=rank):
-            frames = user_frames(fact.values.get("frames") or [])
-            if frames:
-                return str(frames[0][0]), int(frames[0][1])
-    return None

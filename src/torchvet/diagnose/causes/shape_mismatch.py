@@ -9,7 +9,8 @@ from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_votes import DTYPES, SIZES
 from ._receiver import odd_by_rest, receiver
-from .collective_mismatch import first_splits, site_of
+from ._split_site import site_of
+from .collective_mismatch import first_splits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _hypothesis(case: Case, split: Split, arrived: list[Fact]) -> Hypothesis:
 
 def _only_texts(case: Case, arrived: list[Fact]) -> Hypothesis:
     """A message of another size came to a rank: that some peer sent it is certain, which one is not."""
-    from .collective_mismatch import _raised
+    from ._split_site import raised_at
 
     fact = arrived[0]
     rank = receiver(case, fact)
@@ -89,7 +90,7 @@ def _only_texts(case: Case, arrived: list[Fact]) -> Hypothesis:
     )
     out = Hypothesis("shape-mismatch", "size", said, [], PROBABLE, None, links)
     at = case.waits.places.get(rank) if rank is not None else None
-    out.site = _raised(case, [f.rank for f in arrived if f.rank is not None]) or (at.site if at else None)
+    out.site = raised_at(case, [f.rank for f in arrived if f.rank is not None]) or (at.site if at else None)
     rest = odd_by_rest(case, rank) if rank is not None else None
     if rank is not None and rest is not None:
         what, dump = rest

@@ -40,7 +40,8 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
                     rooted [[path, line, source]] (calls among the frames that name a root)
     stack           threads [[name, frames]], main (frames of the main thread), pid, state
     output          last (last own line), step, steps, lines, stream, local, node, run, attempt, named (ranks that the
-                    file itself names), pids, label, done (true: it says that it has finished)
+                    file itself names), pids, label, done (true: it says that it has finished),
+                    step_line (line of its last step), cut (true: it breaks off within a traceback)
     series          name ("rss", "cuda", "loss"), context, first, last, count, slope (per step), points [[step, value]],
                     rising (share of steps upward), sampled
     nan             step, what, value; skipped (true: the batch was left out)

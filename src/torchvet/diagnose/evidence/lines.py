@@ -106,6 +106,11 @@ def clean(line: bytes) -> bytes:
     return line.rstrip(b"\r\n")
 
 
+def plain(text: bytes) -> bytes:
+    """A text without escape sequences."""
+    return _ESCAPES.sub(b"", text) if b"\x1b" in text else text
+
+
 def words(line: bytes, most: int = 300) -> str:
     """A line as text for a fact: control characters removed, at most `most` characters."""
     text = line[: most * 4].decode("utf-8", "replace")

@@ -15,7 +15,7 @@ from .frames import frame_of, own_frame
 from .json_lines import is_record, unwrapped
 from .kernel import KERNEL_BY_LITERAL, kernel_fact
 from .launcher import Block
-from .lines import Literals, blocks, clean, distinct, sampled, words
+from .lines import Literals, blocks, clean, distinct, plain, sampled, words
 from .patterns import BY_LITERAL, GROUP, RAW, plain_part, size_of, values_of
 from .places import place_of
 from .prefixes import Speaker, has_services, has_tasks, margin_of, speaker_of
@@ -96,8 +96,9 @@ class LogReading:
     def __init__(self, item: Item) -> None:
         self.name = item.name
         self.place = place_of(item.name)
-        self.tasks = not self.place.tree and has_tasks(item.head)
-        self.services = not self.place.tree and has_services(item.head)
+        head = plain(item.head)
+        self.tasks = not self.place.tree and has_tasks(head)
+        self.services = not self.place.tree and has_services(head)
         self.voices: dict[str, Voice] = {}
         self.named: dict[int, int] = {}
         self.worlds: dict[int, int] = {}
@@ -456,6 +457,10 @@ class LogReading:
                 "last": words(voice.last), "step": step, "steps": voice.steps.lines, "lines": voice.lines, "stream": self.place.stream,
                 "done": voice.done, "label": key,
             }  # fmt: skip
+            if last_word is not None:
+                values["cut"] = True
+            if steps := [row[3] for row in voice.steps.contexts.values()]:
+                values["step_line"] = max(steps)
             if voice.skipped:
                 values["skipped"] = voice.skipped
             for name in ("local", "node", "run", "attempt"):

@@ -70,6 +70,24 @@ def are_victims(chain: list[tuple[str, str]]) -> bool:
     return is_victim(kind, message) or any(is_victim(k, m) and k.rpartition(".")[2] not in _SOCKET for k, m in before)
 
 
+# how the messages of ranks that lost a peer, or waited for one, begin
+_BEGINNINGS = (
+    "[", "Rank ", "NCCL ", "Detected mismatch between", "wait timeout after", "Wait timeout", "Timed out", "Timeout",
+    "Socket Timeout", "Application timeout", "Connection ", "Broken pipe", "Gloo connect", "The client socket", "failed to recv",
+    "Failed to recv", "Read error", "Watchdog caught", "store->get(", "Stop_waiting",
+)  # fmt: skip
+
+
+def may_be_victim(kind: str, message: str) -> bool:
+    """Whether an exception whose message breaks off may be that of a rank that lost a peer."""
+    name = kind.rpartition(".")[2]
+    if name not in ("RuntimeError", "OSError", "ConnectionError", "TimeoutError") and not name.startswith(
+        ("Dist", "NCCL")
+    ):
+        return False
+    return any(start.startswith(message) or message.startswith(start) for start in _BEGINNINGS)
+
+
 def is_victim(kind: str, message: str) -> bool:
     """Whether an exception tells of another process: a lost or late peer, the launcher's signal."""
     name = kind.rpartition(".")[2]
