@@ -78,11 +78,11 @@ def absence(waits: Waits, rank: int) -> Absence:
         links = [Link(f, _ended(rank, 0), STRONG) for f in exits[:1]] or _quiet_links(case, rank)
         return Absence(rank, EXITED, "exited (code 0)", None, links, None, 0)
     logged = known is not None and "log" in known.has
-    if not closed and code is not None and code > 0 and logged and not _lost(case, rank) and not torn(case, rank):
+    if not closed and code is not None and code > 0 and logged and not _lost(case, rank) and rank not in waits.torn:
         links = [Link(f, _ended(rank, code), STRONG) for f in exits[:1]]
         return Absence(rank, EXITED, f"exited (code {code})", None, links, None, code)
     # a rank of which half a traceback is here raised something: it did not stand still
-    return Absence(rank, ALIVE if alive(waits, rank) and not torn(case, rank) else UNKNOWN, code=code)
+    return Absence(rank, ALIVE if alive(waits, rank) and rank not in waits.torn else UNKNOWN, code=code)
 
 
 def said_nothing(case: Case, rank: int, code: int | None) -> bool:
@@ -141,20 +141,20 @@ def _ended(rank: int, code: int | None) -> Text:
     return Text("rank {rank} ended with exit code {code}", "rank {rank} 以退出码 {code} 结束", rank=rank, code=code)
 
 
-def torn(case: Case, rank: int) -> bool:
-    """Whether a log of the rank breaks off, or begins, within the words of its end: what it raised is not known."""
-    if any(f.values.get("cut") for f in case.of("output", "exception", rank=rank)):
-        return True
-    raised = case.of("exception", rank=rank)
-    return not raised and any(
-        f.values.get("backend") == "gloo" and f.values.get("how") in ("timeout", "closed", "reset")
-        for f in case.of("lost", rank=rank)
-    )
+def torn(case: Case) -> set[int]:
+    """Ranks of which a log breaks off, or begins, within the words of their end: what they raised is not known."""
+    out = {f.rank for f in case.of("output", "exception") if f.values.get("cut")}
+    raised = {f.rank for f in case.of("exception")}
+    for fact in case.of("lost"):
+        v = fact.values
+        if v.get("backend") == "gloo" and v.get("how") in ("timeout", "closed", "reset") and fact.rank not in raised:
+            out.add(fact.rank)
+    return {r for r in out if r is not None}
 
 
 def _lost(case: Case, rank: int) -> bool:
     """Whether the rank says that it lost, or waited in vain for, a peer: its exit is a consequence."""
-    kinds = ("lost", "watchdog", "async-error", "absent", "dump-signal", "mismatch", "size")
+    kinds = ("lost", "watchdog", "async-error", "absent", "dump-signal", "mismatch", "size", "rendezvous")
     return bool(case.of(*kinds, rank=rank)) or any(f.values.get("victim") for f in case.of("exception", rank=rank))
 
 

@@ -360,6 +360,8 @@ def _several(case: Case) -> bool:
         return True
     if any(f.values.get("by") == "slurm" and "step tasks" in f.text for f in case.of("oom-kill")):
         return True
+    if any(f.values.get("gpu") not in (None, 0) for f in case.of("cuda-oom")):
+        return True  # the only process of a job has the first device
     if case.of(
         "watchdog",
         "lost",

@@ -8,6 +8,9 @@
 `joined`    calls that every member made and nobody finished
 `orders`    ranks that share two groups and take them in different order
 `creation`  ranks that stand in new_group
+`torn`      ranks whose log breaks off within a traceback
+`late`      sets of dumps of which some were written when their last calls had failed
+`watched`   ranks that `torchvet run` watched
 `places`    where each rank stands by its stack
 """
 
@@ -21,7 +24,7 @@ from .ranks import failed
 from .waits_creation import Creation, creation
 from .waits_creation import elsewhere as away
 from .waits_graph import Stuck, Wait, roots_and_cycles, stuck_of, waits_of
-from .waits_groups import at_its_timeout, chosen_dumps, group_states, of_the_end
+from .waits_groups import at_its_timeout, chosen_dumps, group_states, set_of
 from .waits_order import Conflict, conflicts
 from .waits_pairs import Pair, blamed, elsewhere, pairs_of, standing
 from .waits_shift import Shift, shift_of
@@ -79,6 +82,7 @@ class Joined:
 class Waits:
     def __init__(self, case: Case) -> None:
         self.case = case
+        self.torn: set[int] = torn(case)
         self.groups = group_states(case)
         self.places: dict[int, Place] = places(case)
         self.waits: list[Wait] = [w for g in self.groups for w in waits_of(g)]
@@ -88,6 +92,8 @@ class Waits:
             self.told = [wait]
         self.stuck: list[Stuck] = [s for g in self.groups for s in stuck_of(g)]
         self.dumps: dict[int, Fact] = chosen_dumps(case)
+        self.late = {set_of(dump) for dump in self.dumps.values() if dump.values.get("late")}
+        self.watched = {f.rank for f in case.of("beat")}
         self.heads: dict[int, Fact] = standing(case, self.dumps)
         self.pairs: list[Pair] = pairs_of(case, self.groups, self.dumps, self.heads)
         self.running = failed(case) is None and _of_a_running_job(self.dumps)
@@ -169,14 +175,14 @@ class Waits:
             return True
         # gloo marks a call that timed out as finished: without a stack or a log nobody knows whether this one did
         dump, known = self.dumps.get(rank), self.case.ranks.get(rank)
-        silent = rank not in self.places and (known is None or "log" not in known.has or torn(self.case, rank))
+        silent = rank not in self.places and (known is None or "log" not in known.has or rank in self.torn)
         # `torchvet run` notes every exception: a rank that it watched and that raised none did not wait in vain
-        silent = silent and not self.case.of("beat", rank=rank)
+        silent = silent and rank not in self.watched
         if not silent or dump is None or dump.values.get("backend") != "gloo":
             return False
-        if torn(self.case, rank):
+        if rank in self.torn:
             return True
-        return at_its_timeout(dump) or of_the_end(dump, self.dumps)
+        return at_its_timeout(dump) or set_of(dump) in self.late
 
     @property
     def stood(self) -> bool:

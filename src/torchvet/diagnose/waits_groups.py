@@ -254,10 +254,20 @@ def _reopen_failed(case: Case, states: dict[tuple[str, str], GroupState], dumps:
         if fact.rank in dumps and (fact.kind == "lost" or fact.values.get("victim")):
             lines = [int(f[1]) for f in user_frames(fact.values.get("frames") or [], 1)]
             raised.setdefault(fact.rank or 0, []).extend(lines)
+    watched = {f.rank for f in case.of("beat")}
+    latest: dict[tuple[int, str], int] = {}
+    for fact in case.of("progress"):
+        if (
+            fact.values.get("by") == "recorder"
+            and fact.rank is not None
+            and isinstance(fact.values.get("enqueued"), int)
+        ):
+            key = (fact.rank, str(fact.values.get("group")))
+            latest[key] = max(latest.get(key, 0), fact.values["enqueued"])
     for rank, dump in dumps.items():
         v, lines, known = dump.values, raised.get(rank, []), case.ranks.get(rank)
         ran_out = known is not None and known.code not in (None, 0) and not known.closed and at_its_timeout(dump)
-        if not lines and (not ran_out or case.of("beat", rank=rank)):  # `torchvet run` would have seen it raise
+        if not lines and (not ran_out or rank in watched):  # `torchvet run` would have seen it raise
             continue
         if v.get("backend") != "gloo" or not v.get("tail"):
             continue
@@ -267,8 +277,8 @@ def _reopen_failed(case: Case, states: dict[tuple[str, str], GroupState], dumps:
         progress = state.ranks[rank] if state is not None else None
         if progress is None or progress.open is not None or progress.enqueued != seq:
             continue
-        if _went_on(case, rank, name, seq):
-            continue
+        if latest.get((rank, name), seq) > seq:
+            continue  # another dump holds later calls: what it raised at its end is not of this one
         row = progress.row(seq)
         if ran_out or (row is not None and row[3] and row[3][0][1] in lines):
             progress.completed = seq - 1
@@ -311,19 +321,9 @@ def at_its_timeout(dump: Fact) -> bool:
     return limit > 0 and limit <= age < 1.5 * limit
 
 
-def _went_on(case: Case, rank: int, name: str, seq: int) -> bool:
-    """Whether another dump of a rank holds later calls of a group: what it raised at its end is not of this call."""
-    for fact in case.of("progress", rank=rank):
-        v = fact.values
-        if v.get("by") == "recorder" and v.get("group") == name and (v.get("enqueued") or 0) > seq:
-            return True
-    return False
-
-
-def of_the_end(dump: Fact, dumps: dict[int, Fact]) -> bool:
-    """Whether a dump belongs to a set of which others were written when their last calls had failed."""
-    folder = _folder(dump.source)
-    return any(d.values.get("late") and _folder(d.source) == folder for d in dumps.values())
+def set_of(dump: Fact) -> str:
+    """What the dumps of one moment have in common: see `_folder`."""
+    return _folder(dump.source)
 
 
 def _batches_differ(state: GroupState) -> bool:

@@ -112,9 +112,10 @@ def _by_program(case: Case, out: Roots, found: dict[int, Place], waits: Waits) -
     if not 1 < world <= 65536:
         return None
     lines = {at.site for at in found.values() if at.site} | ({out.site} if out.site else set())
+    named = {site: _named(case, site, out.op) for site in lines}
     for rank in range(world):
         site = found[rank].site if rank in found else out.site if len(lines) == 1 else None
-        told = _named(case, site, out.op) if site else None
+        told = named.get(site) if site else None
         if told is None:
             continue
         text, names, fact = told

@@ -15,7 +15,6 @@ from ..absence import (
     missing_of_a_killer,
     said_nothing,
     told_elsewhere,
-    torn,
     unseen,
 )
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, Cause, Hypothesis
@@ -48,7 +47,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     gone: dict[tuple[str, str], list[Absence]] = {}
     for rank in sorted(candidates):
         found = absence(waits, rank)
-        if found.how == UNKNOWN and (rank not in waits.roots or waits.busy(rank) or torn(case, rank)):
+        if found.how == UNKNOWN and (rank not in waits.roots or waits.busy(rank) or rank in waits.torn):
             continue
         if found.how == EXITED and found.code and rank not in waits.roots and waited(waits, rank):
             continue  # the error that it ended with is that of its wait

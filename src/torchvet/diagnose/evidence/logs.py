@@ -18,7 +18,7 @@ from .launcher import Block
 from .lines import Literals, blocks, clean, distinct, plain, sampled, words
 from .patterns import BY_LITERAL, GROUP, RAW, plain_part, size_of, values_of
 from .places import place_of
-from .prefixes import Speaker, has_services, has_tasks, margin_of, speaker_of
+from .prefixes import Speaker, has_services, has_tasks, margin_before_mark, margin_of, speaker_of
 from .reader import Reader
 from .series import NAN_HINT, Series, Steps, memory_of, nan_of
 from .times import clock_of, time_of
@@ -37,6 +37,8 @@ EVERY_LINE = 20_000
 NEAR_END = 2 << 20
 """Steps and series are read from every line until this line and in the last bytes, between them from one in SPARSE."""
 SPARSE = 64
+MARKED = 50
+"""Among so many first lines one shows whether marks of launchers stand behind something else."""
 MATCHED = 4096
 """Bytes of a line that expressions are tried on: the longest messages of PyTorch have some 2,000."""
 
@@ -182,6 +184,15 @@ class LogReading:
         speaker, line, stamp = (
             speaker_of(raw, self.tasks, self.services) if raw[:1] != b"[" or raw[-2:] != b"]:" else (None, raw, b"")
         )
+        if (
+            self.margin is None
+            and number < MARKED
+            and (stamp or speaker is None)
+            and (margin := margin_before_mark(raw))
+        ):
+            self.margin = margin
+            self.one(number, raw, active, full)
+            return
         if line[:5] == b"-----" and (found := _SECTION.match(line)):
             self.section = int(found.group(2)) if found.group(1) == b"Begin" else None
             return

@@ -127,11 +127,7 @@ def margin_of(line: bytes, end: int) -> re.Pattern[bytes] | None:
     """
     if not 4 <= end <= _WIDEST:
         return None
-    for at in range(1, end):
-        if line[at : at + 1] in b"[(" and line[at - 1 : at] in b' "' and speaker_of(line[at:])[0] is not None:
-            end = at
-            break
-    shape = line[:end]
+    shape = line[: _mark_in(line, end) or end]
     if len(_DIGIT.findall(shape)) < 4 or b"%|" in shape:
         return None
     words = shape.rstrip()
@@ -139,6 +135,22 @@ def margin_of(line: bytes, end: int) -> re.Pattern[bytes] | None:
         rb"\d+" if p[:1].isdigit() else rb"\s+" if p[:1].isspace() else re.escape(p) for p in _PARTS.findall(words)
     )
     return re.compile(b"".join(parts) + re.escape(shape[len(words) :]))  # frames are indented behind it
+
+
+def margin_before_mark(line: bytes) -> re.Pattern[bytes] | None:
+    """What stands before the mark of a launcher; None: there is no mark, or it is the begin of the line."""
+    end = _mark_in(line, min(len(line), _WIDEST))
+    return margin_of(line, end) if end else None
+
+
+def _mark_in(line: bytes, end: int) -> int:
+    """Where a mark that names a rank or a process begins behind other words; 0: there is none."""
+    for at in range(1, end):
+        if line[at : at + 1] in b"[(" and line[at - 1 : at] in b' "':
+            speaker = speaker_of(line[at:])[0]
+            if speaker is not None and any(v is not None for v in (speaker.rank, speaker.local, speaker.pid)):
+                return at
+    return 0
 
 
 _WIDEST = 160
