@@ -65,7 +65,8 @@ def below(root: Path, names: list[str]) -> list[tuple[str, Path]]:
         places = [f"{owner}+{name}", f"{owner}__{name}", f"gh_{name}"] if owner else [name]
         if owner and name not in packages:  # else the folder of the package, or one inside it
             places += [f"{owner}/{name}", name]
-        folder = next((root / p for p in places if (root / p).is_dir()), None)
+        taken = {folder for _, folder in found}  # two owners may have a repository of one name
+        folder = next((root / p for p in places if (root / p).is_dir() and (root / p).resolve() not in taken), None)
         if folder is None:
             print(f"corpus: {package} is not below {root}", file=sys.stderr)
         else:

@@ -74,7 +74,9 @@ class Ranks:
             self.program.given_up += [(place, why) for place in sorted({*self.gave_up, *self.machine.over_budget})]
             # what only some ranks run is said as that, not again as another order of calls
             guarded = {
-                (d.guard[0].path, d.guard[1], d.op.module.path, d.op.pos) for d in found.values() if d.kind == "guarded"
+                (d.guard[0].path, d.guard[1], d.op.module.path, d.op.pos)
+                for d in found.values()
+                if d.kind == "guarded" and d.confidence != POSSIBLE
             }
             told = [
                 d
