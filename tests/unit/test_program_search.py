@@ -160,3 +160,27 @@ def test_callers_are_looked_for_in_modules_first_and_in_the_files_of_a_small_pro
     program.module("b.py")  # comes when names are indexed already
     found = [f.name for f, _ in program.callers(run)]
     assert found == ["first", "b", "a"] if near else found == ["first", "b"]
+
+
+def test_callers_in_files_that_are_not_parsed_are_found_after_a_search_for_names(tmp_path: Path) -> None:
+    others = {f"other{i}": f"def f{i}(): ...\n" for i in range(12)}
+    program = program_of(tmp_path, lib="def wanted(): ...\n", **others)
+    (tmp_path / "main.py").write_text("from lib import wanted\nwanted()\n")
+    program.files.append("main.py")
+    program.files_naming(("wanted",))
+    for i in range(12):
+        list(program.lines_calling(program.modules[f"other{i}.py"].functions[f"f{i}"]))
+    assert list(program.lines_calling(program.modules["lib.py"].functions["wanted"])) == [("main.py", 2)]
+
+
+def test_calls_in_tests_are_left_out_where_nobody_asks_for_them(tmp_path: Path) -> None:
+    program = program_of(tmp_path, lib="def wanted(): ...\n", main="from lib import wanted\nwanted()\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_lib.py").write_text("from lib import wanted\nwanted()\n")
+    program.files.append("tests/test_lib.py")
+    wanted = program.modules["lib.py"].functions["wanted"]
+    for _ in range(callers.FEW_QUERIES + 2):
+        assert [p for p, _ in program.lines_calling(wanted, tests=False)] == ["main.py"]
+        assert [p for p, _ in program.lines_calling(wanted)] == ["main.py", "tests/test_lib.py"]
+    assert [g.module.path for g, _ in program.callers(wanted, tests=False)] == ["main.py"]
+    assert [g.module.path for g, _ in program.callers(wanted)] == ["main.py", "tests/test_lib.py"]

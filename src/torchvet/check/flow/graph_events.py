@@ -355,7 +355,9 @@ class Events(Modules):
                 else:
                     stack += [(n, min(sure, HUNT)) for n in self.inside(node)]
             elif kind == "iter":
-                stack += [(n, min(sure, HUNT)) for n in self.inside(node)]
+                # `model, loader = prepare(...)`: a turn over one of several results is a turn over data
+                of_several = node.inputs[0].kind == "elem" and node.inputs[0].inputs[0].kind == "call"
+                stack += [(n, MAY if of_several else min(sure, HUNT)) for n in self.inside(node)]
             elif kind in ("call", "acc"):
                 stack += [(n, min(sure, HUNT)) for n in node.inputs]
             elif kind in ("tuple", "box", "snap", "lambda"):
@@ -368,14 +370,17 @@ class Events(Modules):
         """What an element or iterated value of a local container is."""
         out = local_parts(node)
         # the stores that hold them take part as well
-        at: Node | None = node.inputs[0]
-        while at is not None:
-            out += node.graph.contents.get(at, ())
+        contents = node.graph.contents
+        child, at = node, node.inputs[0]
+        while True:
+            key = child.data if child.kind == "elem" else ""
+            out += [acc for acc in contents.get(at, ()) if not is_apart(acc.data.place, at, key)]
             if at.kind in ("phi", "join"):
                 for n in at.inputs:
-                    out += node.graph.contents.get(n, ())
-            at = at.inputs[0] if at.kind in ("elem", "op", "iter", "phi", "join", "acc") and at.inputs else None
-        return out
+                    out += contents.get(n, ())
+            if at.kind not in ("elem", "op", "iter", "phi", "join", "acc") or not at.inputs:
+                return out
+            child, at = at, at.inputs[0]
 
     def operands(self, node: Node, sure: int) -> list[tuple[Node, int]]:
         """The operands of a trained value: one alone and a numerator must have a graph, of several some must."""
@@ -439,6 +444,17 @@ class Events(Modules):
         inner.outer = event
         inner.level = SURE if parts else event.proof.levels[call]
         return inner
+
+
+def is_apart(place: Node, base: Node, key: str) -> bool:
+    """Does a place below `base` lie in another attribute of it than `key`?"""
+    if key[:1] != ".":
+        return False
+    while place is not base and place.kind in ("elem", "iter", "phi", "join", "acc") and place.inputs:
+        if place.inputs[0] is base:
+            return place.kind == "elem" and place.data[0] == "." and place.data != key
+        place = place.inputs[0]
+    return False
 
 
 def event_of(back: Backward) -> Event:

@@ -49,6 +49,9 @@ class Fates(Carrying):
                 at: Node | None = node.data.place
                 while at is not None:
                     stack.append((at, sites))
+                    if at.kind == "elem" and at.data[0] == "." and at.inputs[0].kind == "param":
+                        self.follow_holder(at.inputs[0], sites, stack, fate)
+                        break
                     at = at.inputs[0] if at.kind in ("elem", "phi", "join", "acc") and at.inputs else None
             if node.kind == "free":  # a container of the function around
                 stack += [
@@ -64,6 +67,12 @@ class Fates(Carrying):
             if node.kind == "elem" and node.data[:1] == "." and node.inputs[0].kind == "param":
                 self.readers(graph, node.data, stack)
         return fate
+
+    def follow_holder(self, holder: Node, sites: Sites, stack: list[tuple[Node, Sites]], fate: Fate) -> None:
+        """Follows an object of which one attribute holds the value: where it goes as a whole, not its other parts."""
+        for user in self.users(holder.graph).get(holder, ()):
+            if user.kind != "elem" or user.data[0] != ".":
+                self.follow(holder, user, sites, stack, fate)
 
     def follow(self, node: Node, user: Node, sites: Sites, stack: list[tuple[Node, Sites]], fate: Fate) -> None:
         if user.kind == "acc" and user.data.place is node and user.data.how in ("append", "comp", "item"):

@@ -87,7 +87,8 @@ class Marks(States):
 
     # ---------------------------------------------------------------------------------------------------------- hooks
     def hooks_in(self, f: Function) -> Iterator[Mark]:
-        """Hooks that store an output or a gradient with its graph, and are never removed."""
+        """Hooks that store an output or a gradient with its graph, and are never removed. A gradient has none unless
+        backward makes one."""
         around = [self.text(m) for m in f.owner.methods.values()] if f.owner is not None else [self.text(f)]
         if any(".remove()" in text for text in around) or not any(".backward(" in text for text in around):
             return
@@ -95,6 +96,8 @@ class Marks(States):
         registrars = knowledge.graph("hook_registrars")
         for node in list(graph.calls.values()):
             if node.kind != "call" or node.data.method not in registrars or not node.data.arguments:
+                continue
+            if "forward" not in node.data.method and not any("create_graph=True" in text for text in around):
                 continue
             for hook in self.hook_functions(node):
                 yield from self.stored_by_hook(hook, node)

@@ -248,7 +248,7 @@ class Sites:
         todo = list(islice(self.modules, len(ranks), None))
         for path in todo:
             ranks[path] = len(ranks)
-        if id(near) not in self._near_named:
+        if near and id(near) not in self._near_named:  # those of `_near` live as long as this
             self._near_named.add(id(near))
             todo += near
         for path in todo:
