@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from written import Job
 
@@ -144,3 +146,47 @@ def test_one_root_for_all_is_no_fault(tmp_path):
     first = diagnose([str(tmp_path)]).verdicts[0]
     assert first.cause != "collective-mismatch"
     assert first.ranks in ([0], [])
+
+
+def dump_of(rank: int, groups: dict[str, list[int]], called: str) -> bytes:
+    """A recorder dump of an NCCL job: one finished all_reduce of all ranks, and one that waits in group `called`."""
+    frames = [{"name": "main", "filename": TRAIN, "line": 44}]
+    made = (("0", "default_pg", 1, "completed"), (called, "undefined", 1, "scheduled"))
+    entries = [
+        {
+            "record_id": n, "pg_id": n, "process_group": (name, desc), "collective_seq_id": seq, "p2p_seq_id": 0,
+            "op_id": seq, "profiling_name": "nccl:all_reduce", "is_p2p": False, "time_created_ns": 1_780_000_000 * 10**9,
+            "time_discovered_started_ns": None, "time_discovered_completed_ns": None, "state": state,
+            "retired": state == "completed", "timeout_ms": 600_000, "input_sizes": [[8]], "output_sizes": [[8]],
+            "input_dtypes": ["Float"], "output_dtypes": ["Float"], "frames": frames,
+        }
+        for n, (name, desc, seq, state) in enumerate(made)
+    ]  # fmt: skip
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    config |= {n: {"name": n, "desc": "undefined", "ranks": str(m)} for n, m in groups.items() if rank in m}
+    status = {str(n): {"last_enqueued_collective": 1, "last_started_collective": -1,
+                       "last_completed_collective": 1 - n} for n in range(2)}  # fmt: skip
+    row = {"version": "2.9", "nccl_version": "2.27.3", "entries": entries, "pg_config": config, "pg_status": status}
+    return pickle.dumps(row, 2)
+
+
+@pytest.mark.parametrize(
+    "orders, odd",
+    [
+        # rank 2 takes its two groups the other way round
+        ([[[0, 1, 2], [1, 2, 3]]] * 2 + [[[1, 2, 3], [0, 1, 2]]] + [[[0, 1, 2], [1, 2, 3]]], [2]),
+        ([[[0, 1], [2, 3]], [[2, 3], [0, 1]]] * 2, [0, 1]),
+        ([[[0, 1], [2, 3]]] * 4, None),
+        # each rank splits off its own group: one name for several groups, by right
+        ([[[0, 1]], [[0, 1]], [[2, 3]], [[2, 3]]], None),
+    ],
+)
+def test_one_group_under_two_names(orders, odd, tmp_path):
+    for rank, order in enumerate(orders):
+        groups = {str(n): members for n, members in enumerate(order, 1)}
+        called = next(n for n, members in groups.items() if rank in members)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(dump_of(rank, groups, called))
+    found = [h for h in diagnose([str(tmp_path)]).verdicts if h.sub == "new_group"]
+    assert [h.ranks for h in found] == ([odd] if odd else [])
+    if odd and len(odd) > 1:
+        assert "cannot be told" in found[0].summary.render("en")

@@ -19,6 +19,7 @@ from .waits_stacks import COLLECTIVE, CREATING, OUTSIDE, Place, place
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .model import Case, Fact
+    from .waits_groups import GroupState
 
 # distributed_c10d.py: PrefixStore(f"{group_name}/", store), PrefixStore(f"{device}/", ...); gloo adds its own rows
 _KEYS = re.compile(r"keys: \S*?/(\d+)//(?:cpu|cuda|xpu|hpu|npu|mps)/\S*?(\d+)(?:,|$|\s)")
@@ -90,3 +91,34 @@ def _away(case: Case, rank: int, places: dict[int, Place]) -> bool:
         return places[rank].what in OUTSIDE
     ended = known.code is not None and not known.closed and (known.code <= 0 or "log" in known.has)
     return ended or bool(doing_of(known.last)) or own_exception(case, rank) is not None
+
+
+@dataclass(slots=True)
+class Renamed:
+    """Members of one group that know it under different names. `odd`: the minority; empty = cannot be told."""
+
+    members: tuple[int, ...]
+    names: dict[int, list[str]]
+    facts: dict[int, Fact]
+    odd: list[int] = field(default_factory=list)
+
+
+def renamed(groups: list[GroupState]) -> Renamed | None:
+    """By dumps that tell the members of groups (NCCL): all members must have a group under the same name. Where one has
+    made as many groups of these members as another and under other names, they made them in another order."""
+    of: dict[tuple[int, ...], dict[int, dict[str, Fact]]] = {}
+    for group in groups:
+        if group.guessed or group.label == "world" or len(group.members) < 2:
+            continue
+        for rank, progress in group.ranks.items():
+            if progress.by == "recorder" and rank in group.members:
+                of.setdefault(group.members, {}).setdefault(rank, {})[group.name] = progress.fact
+    for members, by in sorted(of.items()):
+        names = {rank: sorted(rows) for rank, rows in by.items()}
+        if len(names) < 2 or len({len(n) for n in names.values()}) > 1 or len({tuple(n) for n in names.values()}) < 2:
+            continue
+        votes = [tuple(n) for n in names.values()]
+        most = max(set(votes), key=votes.count)
+        odd = sorted(r for r, n in names.items() if tuple(n) != most) if 2 * votes.count(most) > len(votes) else []
+        return Renamed(members, names, {r: next(iter(rows.values())) for r, rows in by.items()}, odd)
+    return None

@@ -6,13 +6,20 @@ from torchvet.findings import Text
 
 from ..model import CONFIRMED, POSSIBLE, PROBABLE, STRONG, Hypothesis, Link
 from ..said import claim_of_launcher, place, plural, sure, who
-from ..waits_creation import Creation, others
+from ..waits_creation import Creation, others, renamed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..model import Case
+
+
+_ADVICE = Text(
+    "call new_group on all ranks, members or not, for every group and in one order (or pass "
+    "use_local_synchronization=True)",
+    "在所有 rank 上（无论是否成员）按同一顺序为每个组调用 new_group（或传入 use_local_synchronization=True）",
+)
 
 
 def groups_made_apart(case: Case) -> Iterator[Hypothesis]:
@@ -40,12 +47,41 @@ def groups_made_apart(case: Case) -> Iterator[Hypothesis]:
     if not told:
         out.missing.append(Text("the calls of new_group of every rank: with timeout=… the store's message names them",
                                 "每个 rank 对 new_group 的调用；设置 timeout=… 后 store 的消息会给出组名"))  # fmt: skip
-    out.next.append(Text("call new_group on all ranks, members or not, for every group and in one order "
-                         "(or pass use_local_synchronization=True)",
-                         "在所有 rank 上（无论是否成员）按同一顺序为每个组调用 new_group"
-                         "（或传入 use_local_synchronization=True）"))  # fmt: skip
+    out.next.append(_ADVICE)
     kinds = ("rank-absent", "host-stall", "store-rendezvous", "native-crash")
     out.explains = [(kind, r) for kind in kinds for r in (*case.ranks, None)]
+    yield out
+
+
+def groups_renamed(case: Case) -> Iterator[Hypothesis]:
+    """Dumps that tell the members of groups: the same members under different names."""
+    found = renamed(case.waits.groups) if not case.waits.running else None
+    if found is None:
+        return
+    ranks = found.odd or sorted(found.names)
+    parts: Text | None = None
+    for name in sorted({n for rows in found.names.values() for n in rows})[:4]:
+        holders = [r for r, rows in found.names.items() if name in rows]
+        part = Text("number {name} on {who}", "在 {who} 上为第 {name} 组", name=name, who=who(holders))
+        parts = part if parts is None else Text("{a}, {b}", "{a}，{b}", a=parts, b=part)
+    said = Text("new_group was called in another order, or not by all ranks: the group of {members} is {parts}",
+                "new_group 的调用顺序不同，或并非所有 rank 都调用：由 {members} 组成的组{parts}",
+                members=who(found.members), parts=parts or Text(""))  # fmt: skip
+    if not found.odd:
+        said = Text("{head}; who differs cannot be told", "{head}；无法判断谁不同", head=said)
+    links = []
+    for rank in [*found.odd, *[r for r in sorted(found.names) if r not in found.odd]][:4]:
+        text = Text("recorder: rank {r} has the group of {members} under {names}",
+                    "记录器：rank {r} 上由 {members} 组成的组名为 {names}",
+                    r=rank, members=who(found.members), names=", ".join(found.names[rank]))  # fmt: skip
+        links.append(Link(found.facts[rank], text, STRONG))
+    out = Hypothesis("collective-mismatch", "new_group", said, ranks, sure(links), None, links)
+    out.contradicts = claim_of_launcher(case.waits, ranks)
+    out.rule = "collective-order"
+    out.next.append(_ADVICE)
+    everyone = {*found.members, *case.ranks}
+    kinds = ("rank-absent", "host-stall", "store-rendezvous", "group-order-cycle", "uneven-inputs")
+    out.explains = [(kind, r) for kind in kinds for r in everyone] + [("store-rendezvous", None)]
     yield out
 
 

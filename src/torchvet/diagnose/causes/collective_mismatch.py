@@ -9,7 +9,7 @@ from ..ranks import failed
 from ..said import claim_of_launcher, number, side_link, sides, stack_links, sure
 from ..waits_roots import ROOTED
 from ..waits_votes import OPERATION
-from ._creation import groups_made_apart
+from ._creation import groups_made_apart, groups_renamed
 from ._extra import extra
 from ._receiver import met_elsewhere
 from ._roots import roots
@@ -45,6 +45,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
         yield _hypothesis(case, split)
     if not case.waits.splits:
         yield from groups_made_apart(case)
+    yield from groups_renamed(case)
     yield from met_elsewhere(case)
     yield from extra(case)
 
