@@ -57,6 +57,7 @@ def run(fault: str, folder: Path) -> None:
         ("leaves", {"rank-absent", "uneven-inputs"}, [1]),
         ("stalls", {"host-stall", "rank-absent"}, [0]),
         ("raises", {"rank-absent"}, [2]),
+        ("roots", {"collective-mismatch"}, [0, 1, 2]),
         ("none", set(), []),
     ],
 )

@@ -343,6 +343,8 @@ def _alone(case: Case) -> None:
     outputs = [f for f in case.of("output") if f.values.get("steps") or f.values.get("lines")]
     if len({f.source for f in outputs}) != 1 or any(f.rank is not None for f in case.facts) or _several(case):
         return
+    if not any(f.values.get("steps") for f in outputs) and not case.of("exception", "cuda-oom", "crash", "config"):
+        return  # words of a scheduler alone are not those of a process
     behind = max(int(f.values.get("step_line") or 0) for f in outputs)
     for fact in case.of("exception"):  # it told steps behind it
         if fact.source == outputs[0].source and fact.line < behind:

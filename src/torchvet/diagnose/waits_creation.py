@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .absence import own_exception
+from .absence import own_exception, said_nothing
 from .calls import doing_of
 from .waits_graph import Wait
 from .waits_stacks import COLLECTIVE, CREATING, OUTSIDE, Place, place
@@ -89,7 +89,7 @@ def _away(case: Case, rank: int, places: dict[int, Place]) -> bool:
     known = case.ranks[rank]
     if rank in places:
         return places[rank].what in OUTSIDE
-    ended = known.code is not None and not known.closed and (known.code <= 0 or "log" in known.has)
+    ended = known.code is not None and not known.closed and (known.code <= 0 or said_nothing(case, rank, known.code))
     return ended or bool(doing_of(known.last)) or own_exception(case, rank) is not None
 
 

@@ -27,6 +27,8 @@ for step in range(8):
             time.sleep(60)
         if fault == "exits" and rank == 1:
             sys.exit(3)
+        if fault == "roots":
+            dist.broadcast(torch.ones(4_000_000), src=rank)
         if fault == "not finite" and rank == 2:
             print(f"step {step} loss nan", flush=True)
             raise ValueError("loss is nan")
