@@ -287,7 +287,11 @@ class Ranks:
                     continue
                 known = found.get(d.key)
                 # the first collective on which they part; one under conditions gives way to one that surely runs
-                better = known is not None and known.confidence == POSSIBLE != d.confidence
+                better = known is not None and (
+                    known.confidence == POSSIBLE != d.confidence
+                    # the collective that stands beside the guard says more than one far from it
+                    or (known.confidence == d.confidence and known.op.module is not trace.module is d.op.module)
+                )
                 if known is None or better or (known.sure and known.severity != ERROR and d.severity == ERROR):
                     d.function = trace.function
                     found[d.key] = d

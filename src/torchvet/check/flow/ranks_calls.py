@@ -64,6 +64,7 @@ STABLE = ("is_", "has_", "use_", "should_use")
 MEMOISED = frozenset(("cache", "lru_cache"))
 DECIDED_BY = frozenset(("any", "all", "sum", "max", "min", "logical_or", "logical_and", "logical_not", "item", "bool"))
 """Functions whose result is as much a decision of one rank as what they are given."""
+MADE_OF_LISTS = frozenset(("torch.tensor", "torch.as_tensor", "torch.stack", "torch.cat", "numpy.array", "numpy.mean"))
 WORDS = Later(r"[A-Za-z_]\w*")
 
 
@@ -350,6 +351,10 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return ranks_batches.divided(args)
     if args and args[0][0] == "batch" and q.startswith("torch.") and q.rpartition(".")[2] in ranks_batches.READS:
         return ranks_batches.decision(f, args[0], e)
+    if args and args[0][0] == "list" and q in MADE_OF_LISTS:
+        held = next((x for x in map(ranks_batches.collected, args[0][1]) if x is not None), None)
+        if held is not None:
+            return held
     if args and is_local(args[0]) and q.rpartition(".")[2] in DECIDED_BY:
         return args[0]
     if q.startswith("torch.distributed.is_"):
@@ -368,6 +373,10 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return ranks_batches.loader(args, keywords, e)
         if q == "torch.utils.data.Subset" and len(args) > 1 and args[1][0] == "local" and args[1][2] == "share":
             return args[1]
+        if last.endswith(("Loader", "Dataset", "Subset")) and q != "torch.utils.data.DataLoader":
+            share = next((a for a in (*args, *keywords.values()) if a[0] == "local" and a[2] == "share"), None)
+            if share is not None and keywords.get("drop_last") != TRUE:
+                return share
         if knowledge.made_by_call(q):
             return ("extinst", q + "()", None)
         if last[:1].isupper():
@@ -458,6 +467,8 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
         return ranks_models.tested(args[0], args[1])
     if name == "isinstance" and len(args) == 2:
         return ranks_models.instance_of(args[0], args[1])
+    if name == "enumerate" and args and args[0][0] in ("loader", "inst"):
+        return args[0]
     if name == "set":
         return ("set", f.machine.origin(f, e, "set"))
     if args and args[0][0] == "set" and name in ("list", "tuple", "iter", "enumerate", "reversed"):

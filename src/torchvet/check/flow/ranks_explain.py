@@ -8,7 +8,7 @@ from .ranks_divergence import Divergence
 from .ranks_values import leaves, varies
 from .traces import Op
 from .traces_compare import Difference, steps_from
-from .traces_questions import conditions, contains, every, first_op, keys_in, ops_of, swallowing
+from .traces_questions import STEPPING, TURN, conditions, contains, every, first_op, keys_in, ops_of, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -227,7 +227,9 @@ def caught(d: Difference, mark: Node) -> Divergence | None:
     if step is None or not how:
         return None
     op, calls = step
-    handler = next((h for h in item[2] if h[0] and not h[2]), None)
+    if how == "passed" and (op.row is None or op.row.kind not in STEPPING):
+        return None
+    handler = next((h for h in item[2] if (h[0] or TURN in h[3]) and not h[2]), None)
     if handler is None:
         return None
     if how == "ended" and any(m.key == mark.key for m in d.marks[1 if d.marks[0] and mark in d.marks[0] else 0]):
@@ -239,8 +241,8 @@ def caught(d: Difference, mark: Node) -> Divergence | None:
     if how == "handled" and inside is not None:
         op, calls = inside, ()
     out = Divergence("guarded" if how == "handled" else "exit", op, (trace.module, handler[1], guard))
-    if how == "skipped" and left is not None:
-        out.module, out.pos = trace.module, int(left[2])
+    if how in ("skipped", "passed"):
+        out.module, out.pos = trace.module, int(left[2]) if left is not None else int(handler[1])
     out.exit = int(left[2]) if left is not None else None
     out.why, out.origin, out.sure = "exception", guard[3], False
     out.runner, out.leaver = DECIDERS

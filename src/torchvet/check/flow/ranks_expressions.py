@@ -254,7 +254,8 @@ def of_sub(f: Frame, e: Expr) -> Value:
         bounds = [evaluate(f, x) for x in e[3][2:5] if x]
         if any(varies(b) for b in bounds):
             # `files[rank::world]`: a share of this rank alone
-            return ("local", ("share", f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))
+            kind = "even" if ranks_loops.even_share(f, e[3]) else "share"
+            return ("local", (kind, f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))
         return base if varies(base) else UNKNOWN
     if index[0] == "const" and isinstance(index[1], str) and base[0] in ("sym", "bound"):
         return by_name(f, base, index[1], e)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..program.model import dotted, target_names, walk_block
 from . import ranks_batches, ranks_contexts, ranks_expressions, ranks_loops
 from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, identified, is_local, one_of, op, parts, truth, varies
+from .traces_questions import OWN, TURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -318,9 +319,9 @@ class Frame:
             goes_on = "continue" in kinds and "for" not in kinds and "while" not in kinds
             reraises = bool(block) and block[-1][0] == "raise" and not goes_on
             own = self.raised_for_data(kind)
+            names = (*exceptions(kind), OWN) if own else exceptions(kind)
             if handler_alive and id(s) in self.last:
-                items = (*items, ("exit", "continue", pos))  # the next turn begins
-            names = (*exceptions(kind), "Exception") if own else exceptions(kind)
+                names = (*names, TURN)
             handlers.append((items, pos, reraises or (self.agreed(kind) and not own), names))
             if handler_alive:
                 ends.append(handler_env)

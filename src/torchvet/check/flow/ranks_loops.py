@@ -17,13 +17,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..program.model import Class
+    from ..program.model import Class, Expr
     from .ranks_frames import Frame
     from .ranks_values import Value
 
 
-PADDED = Later(r"pad|drop_last|\)\s*\*\s*[\w.]*(?:world|gpus|size|replicas|proc)", 2)
+PADDED = Later(
+    r"pad|drop_last|\)\s*\*\s*[\w.]*(?:world|gpus|size|replicas|proc)"
+    r"|//\s*[\w.]*(?:world|gpus|size|replicas|proc)[\w.]*(?:\(\))?\s*\*",
+    2,
+)
 """Text of code that makes the shares equal."""
+ROUNDED_UP = Later(r"ceil|\bmin\(|linspace|array_split|\+ *1\b(?=[^\n]*//)|- *1\)? *//|-\(-|else")
+"""Text of code that may give the last share another length."""
 
 
 def trip(f: Frame, iterated: Value, pos: int) -> Value:
@@ -34,7 +40,10 @@ def trip(f: Frame, iterated: Value, pos: int) -> Value:
     if varies(iterated):
         if iterated[:2] == ("op", "sel") and iterated[3][0] == iterated[4][0] == "dict":
             return op("sel", iterated[2], const(len(iterated[3][1])), const(len(iterated[4][1])))
-        sliced = any(x[0] == "local" and x[2] == "share" for x in leaves(iterated))
+        shares = [x[1] for x in leaves(iterated) if x[0] == "local" and x[2] == "share"]
+        if iterated[0] == "local" and shares and all(k[0] == "even" for k in shares):
+            return UNKNOWN
+        sliced = bool(shares)
         return UNKNOWN if sliced and PADDED.search(f.machine.suspects.text_of(f.function)) else iterated
     if kind == "set":
         return ("local", ("set", f.module.path, pos), "set", iterated[1])
@@ -51,6 +60,13 @@ def trip(f: Frame, iterated: Value, pos: int) -> Value:
         if origin is not None:
             return ("local", ("share", f.module.path, pos), "share", origin)
     return UNKNOWN
+
+
+def even_share(f: Frame, piece: Expr) -> bool:
+    """`x[rank * n : (rank + 1) * n]`: pieces of one length, unless rounded up or with the rest in the last."""
+    step = piece[4]
+    whole = bool(piece[2]) and bool(piece[3]) and (not step or (step[0] == "const" and step[2] in (None, 1)))
+    return whole and not ROUNDED_UP.search(f.machine.suspects.text_of(f.function))
 
 
 def share_of(f: Frame, cls: Class) -> Any:
@@ -72,7 +88,8 @@ def share_of(f: Frame, cls: Class) -> Any:
                     continue
                 for e in expressions_of(s)[:1]:
                     v = machine.pure(frame, e)
-                    found = next((x for x in leaves(v) if x[0] == "local" and x[2] == "share"), None)
+                    shares = [x for x in leaves(v) if x[0] == "local" and x[2] == "share" and x[1][0] != "even"]
+                    found = shares[0] if shares else None
                     if found is not None:
                         known[id(cls)] = found[3]
                         return found[3]

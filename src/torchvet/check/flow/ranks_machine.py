@@ -117,7 +117,8 @@ class Machine(Names):
         f = Frame(self, function, outer, {}, None)
         first = [receiver] if receiver is not None else []
         call: Expr = ("call", function.pos, ("name", function.pos, function.name), (), ())
-        self.run_closure(f, wrapper, [*first, *[UNKNOWN for _ in function.params[len(first) :]]], {}, call)
+        given = [self.param(function, p) if p[1] == "pos" else UNKNOWN for p in function.params[len(first) :]]
+        self.run_closure(f, wrapper, [*first, *given], {}, call)
         if f.items:
             trace.weight, trace.has_ops = 0, False
             trace.finish(tuple(f.items))

@@ -28,6 +28,7 @@ CALLED = Later(r"([A-Za-z_]\w*)\(")
 FIELD = Later(r"^\s+\w+\.(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 GLOBAL = Later(r"^(\w+)(?:\s*:[^=]+)?\s*=(?!=)(.*)$")
 TEST = Later(r"==|!=|\bnot\b|\bin\b|[<>]")
+ALIAS = Later(r"(?:not\s+)?(?:\w+\.)*(\w+)\s*(?:#.*)?$")
 SMALL_CALL = Later(
     r"\w*(?:rank|RANK|ordinal|index|int|bool|str|getenv|get|environ|is_initialized|is_available)\w*\([^()]*\)"
 )
@@ -301,6 +302,14 @@ class Suspects:
                         self.words |= self.flags
                         self.words.update(w for line in SHARED.findall(text) for w in PART.findall(line))
         done: set[int] = set()
+        for _ in range(3):  # `self.is_main = self.rank == 0`, then `return self.is_main`
+            known = set(self.words)
+            self.learn_lines(page, here, done)
+            here = (self.words - known) & page.tokens
+            if not here:
+                break
+
+    def learn_lines(self, page: Page, here: set[str], done: set[int]) -> None:
         for word in here:
             for i in page.places(word):
                 start, line = page.line(i)
@@ -312,7 +321,8 @@ class Suspects:
                     self.words.add(assigned.group(1))
                     continue
                 stripped = line.lstrip()
-                if stripped.startswith("return") and (word in NUMBER_TESTS or is_test(stripped[6:])):
+                gives = stripped.startswith("return") and (word in NUMBER_TESTS or is_test(stripped[6:]))
+                if gives or (stripped.startswith("return ") and is_alias(stripped[7:], word)):
                     self.define(page.text[:start], line, 1)
                 elif stripped.startswith("if "):
                     self.learn_flags(page.text, start + len(line) + 1, len(line) - len(stripped))
@@ -483,6 +493,12 @@ def read_from(text: str, start: str) -> Iterator[str]:
         if found and not (i and (text[i - 1].isalnum() or text[i - 1] == "_")):
             yield found.group()
         i = text.find(start, i + len(start))
+
+
+def is_alias(text: str, word: str) -> bool:
+    """`self.is_main`, `not is_main`: a name for a rank test, and nothing else."""
+    found = ALIAS.match(text)
+    return found is not None and found.group(1) == word
 
 
 def is_test(text: str) -> bool:

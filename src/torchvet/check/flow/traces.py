@@ -164,10 +164,10 @@ def prune(items: Items) -> Items:
             handlers = tuple([(prune(h[0]), *h[1:]) for h in item[2]])
             other, final = prune(item[3]), prune(item[4])
             ended = any("StopIteration" in h[3] and h[0] for h in handlers)
-            if not body and not other and not ended:
+            item = ("try", body, handlers, other, final, *item[5:])
+            if not body and not other and not ended and not swallowing(item):
                 out.extend(final)
                 continue
-            item = ("try", body, handlers, other, final, *item[5:])
         out.append(item)
         if kind == "exit":
             break

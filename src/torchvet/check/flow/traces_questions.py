@@ -40,15 +40,20 @@ def every(items: Items) -> Iterator[Item]:
 
 def swallowing(item: Item) -> str:
     """Whether an exception on one rank alone can part it from the others here: "handled" (the handler runs a
-    collective), "skipped" (it goes on elsewhere, and the body is more than one collective), "ended" (an iterator's end
-    leaves), or ""."""
+    collective), "skipped" (it goes on elsewhere, and the body is more than one collective), "passed" (it gives up a
+    turn whose collectives come later), "ended" (an iterator's end leaves), or ""."""
     body = list(ops_of(item[1]))
-    for items, _, reraises, names in item[2]:
+    for items, _, reraises, marked in item[2]:
         leaves_by = next((x[1] for x in every(items) if x[0] == "exit"), "")
+        names = tuple([n for n in marked if n != TURN])
+        if not leaves_by and len(names) < len(marked):
+            leaves_by = "continue"
         if "StopIteration" in names:
             if leaves_by in ("return", "break"):
                 return "ended"
             continue
+        if not body and not reraises and leaves_by == "continue" and PASSING.intersection(names):
+            return "passed"
         if reraises or not body or leaves_by == "raise":
             continue
         if any(conditions(items, o) == 0 for o in ops_of(items)):
@@ -60,6 +65,13 @@ def swallowing(item: Item) -> str:
 
 
 BROAD = {"Exception", "RuntimeError", "BaseException", "OutOfMemoryError", "ValueError", "AssertionError"}
+OWN = "own"
+"""Among the names of a handler: an exception of the program's own that a rank raises for its own data."""
+TURN = "turn"
+"""Among the names of a handler: behind it the next turn of a loop begins."""
+BROAD.add(OWN)
+PASSING = {"OutOfMemoryError", "RuntimeError", "AssertionError", OWN}
+"""What one rank alone meets in a forward, or in making a batch."""
 STEPPING = ("forward_collective", "backward_collective")
 
 
