@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_expressions import Expressions
-from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Backward, Box, Call, Made, Node, key_of, path_of
+from .graph_values import INHERIT, MAYBE, NOTHING, OFF, ON, Backward, Box, Call, Loop, Made, Node, key_of, path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,6 +188,8 @@ class Calls(Expressions):
         if name in ("list", "dict", "set"):
             if len(e[3]) == 1 and e[3][0][0] == "comp" and not e[4]:
                 return call.arguments[0]  # `list(f(x) for x in y)`
+            if name != "dict" and len(e[3]) == 1 and e[3][0][0] == "call" and self.runs_generator(e[3][0]):
+                return self.collected(e, name, call.arguments[0])
             entries = {f"[**{i}]": a for i, a in enumerate(call.arguments)}
             entries.update({f"['{k}']": v for k, v in call.keywords.items()})
             return self.node("box", e[1], (), Box(name, entries))
@@ -212,6 +214,21 @@ class Calls(Expressions):
                 if name in ("float", "int") and a.kind in ("op", "call", "elem", "phi", "join", "acc"):
                     self.graph.removed.append((e[1], a))
         return NOTHING
+
+    def runs_generator(self, e: Expr) -> bool:
+        return any(f.is_generator for f in self.program.targets(e, self.scope))
+
+    def collected(self, e: Expr, name: str, generated: Node) -> Node:
+        """`list(outputs(model, loader))` keeps what a generator of the project gives, as `[x for x in ...]` does."""
+        box = self.node("box", e[1], (), Box(name))
+        outer = self.loop
+        self.loop = Loop(self.graph, e[1], "comp", outer)
+        self.loop.iterated = generated
+        value = self.iterate(generated, e[1])
+        if value is not NOTHING:
+            self.keep("comp", e[3][0][1], box, (), value, e[3][0])
+        self.loop = outer
+        return box
 
     def flag(self, e: Expr, name: str) -> bool:
         return any(k == name and v[0] == "const" and v[2] is True for k, v in e[4])
