@@ -205,12 +205,24 @@ class Ranks:
         if not trace.parts_here or not trace.has_ops:
             return []  # what parts the ranks lies in a function that is looked at by itself
         out = self.of(function)
-        if not out:
-            return out
+        if not out or self.bracketed(function):
+            return []
         # what happens in a handler or a loop of this function is so, whoever calls it
         own = [d for d in out if d.why == "exception" or d.kind in ("leaves", "trips")]
         rest = [d for d in out if d not in own]
         return own + (self.survivors(rest, function, CALLER_LEVELS, {id(function)}) if rest else [])
+
+    def bracketed(self, function: Function) -> bool:
+        """Whether `__enter__` and `__exit__` of a class make up for each other: the others wait in the one for the rank
+        that comes to the other when it is through with the block."""
+        if function.owner is None or function.name not in ("__enter__", "__exit__"):
+            return False
+        halves = [self.program.method(function.owner, name) for name in ("__enter__", "__exit__")]
+        whole = Trace(function, function.module)
+        whole.finish(
+            tuple(("call", self.machine.root(f), f.pos, f.name) for f in halves if f is not None)  # both or none
+        )
+        return None not in halves and not any(True for _ in self.compared(whole))
 
     def survivors(self, found: list[Divergence], function: Function, levels: int, seen: set[int]) -> list[Divergence]:
         callers = []

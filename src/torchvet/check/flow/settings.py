@@ -407,7 +407,14 @@ class Settings:
     def over_limit(self) -> list[Place]:
         """Where more workers are set than the user's limit for one rank."""
         limit = self.options.max_workers
-        return self.places("num_workers", lambda v: v.is_number and v.value > limit)
+        found = self.places("num_workers", lambda v: v.is_number and v.value > limit)
+        return [place for place in found if not self.swept(place)]
+
+    def swept(self, place: Place) -> bool:
+        """Is the value one of several that a loop tries out: `for n in (4, 8, 16)`?"""
+        statements = self.program.statements(place.function) if place.function is not None else ()
+        lists = [s[3][2] for s in statements if s[0] == "for" and s[3][0] in ("list", "tuple")]
+        return any(len(items) > 1 and any(x[1] == place.pos for x in items) for items in lists)
 
     def over_shared_memory(self) -> list[Over]:
         """Loaders that need more shared memory than the project's deployment files give."""

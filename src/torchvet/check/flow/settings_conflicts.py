@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from .settings_origins import CONFIG, FIELD, OPTION, REPLACEABLE, UNKNOWN_NAME
+from .wrapping_models import shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Conflicts:
             for name in ("shuffle", "drop_last"):
                 if self.is_true(loader, name, frame):
                     return Conflict(loader, "batch_sampler", name, True)
-            if loader.argument("sampler", frame) and self.is_object(loader, "sampler", frame):
+            both = loader.argument("sampler", frame) and self.is_object(loader, "sampler", frame)
+            if both and not self.apart(loader, "batch_sampler", "sampler"):
                 return Conflict(loader, "batch_sampler", "sampler", True)
             sizes = loader.values("batch_size", frame)
             if sizes and all(v.is_number and v.value != 1 for v in sizes):
@@ -67,6 +69,17 @@ class Conflicts:
         if shuffled and self.is_iterable(loader, frame):
             return Conflict(loader, "IterableDataset", "shuffle", True)
         return None
+
+    def apart(self, loader: Loader, first: str, second: str) -> bool:
+        """Whether one test decides which of the two is given: `sampler=None if episodes else s, batch_sampler=s if
+        episodes else None`."""
+        found = loader.argument(first), loader.argument(second)
+        if found[0] is None or found[1] is None:
+            return False
+        a, b = found[0][0], found[1][0]
+        if a[0] != "ifexp" or b[0] != "ifexp" or shape(a[2]) != shape(b[2]):
+            return False
+        return all(any(x[n][0] == "const" and x[n][2] is None for x in (a, b)) for n in (3, 4))
 
     def is_true(self, loader: Loader, name: str, frame: Frame) -> bool:
         """Is the flag true on every way to the loader? An entry of `**settings` may be there on some ways only."""
