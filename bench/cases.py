@@ -6,9 +6,10 @@
     python bench/cases.py --tool 'torch-preflight check --format json' graphs_loaders
     python bench/cases.py --write-floors             also rewrites tests/cases/floors.toml
 
-Each case is a folder of its own below one parent folder. The tool runs once on the parent of all faulty cases, once on
-the repaired forms and once on the clean cases; `--one-by-one` runs it for each folder, `--compare` does both and lists
-the cases whose findings differ (a tool that does not take every folder as a program of its own shows up there).
+Each case is a folder of its own below a parent folder that holds some hundreds of files. The tool runs once on each
+parent of faulty cases, of repaired forms and of clean cases; `--one-by-one` runs it for each folder, `--compare` does
+both and lists the cases whose findings differ (a tool that does not take every folder as a program of its own shows up
+there).
 
 A hit is an error or warning on an expected or accepted line. Cases of severity note or confidence possible are optional
 and counted apart. Codes are not compared, so a general tool can hit a line by chance: "hit, and silent on the repaired
@@ -41,6 +42,7 @@ NAMES = {
     "devcontainer": ".devcontainer/devcontainer.json", "aws-batch": "job-definition.json", "ecs": "taskdef.json",
     "azureml": "azureml-job.yml", "skypilot": "task.yaml",
 }  # fmt: skip
+MOST_FILES = 380
 LEVEL = {"note": 0, "info": 0, "warning": 1, "error": 2}
 
 
@@ -145,19 +147,20 @@ class Findings:
             self.clean = self.run(root / "clean", {c["id"]: texts(c) for c in clean}, one_by_one)
 
     def run(self, parent: Path, cases: dict[str, dict[str, str]], one_by_one: bool) -> dict[str, list[dict]]:
-        parent.mkdir()
-        for name, files in cases.items():
-            put(parent / name, files)
         found: dict[str, list[dict]] = {name: [] for name in cases}
-        for target in [parent / name for name in cases] if one_by_one else [parent] if cases else []:
-            for f in self.call(target):
-                path = Path(f["path"].removeprefix("file://"))
-                path = path if path.is_absolute() else target / path
-                try:
-                    name, *inner = path.resolve().relative_to(parent).parts
-                    found[name].append({**f, "file": "/".join(inner)})
-                except (ValueError, KeyError):
-                    self.lost += 1
+        for number, part in enumerate(parts(cases)):
+            folder = parent / str(number)
+            for name in part:
+                put(folder / name, cases[name])
+            for target in [folder / name for name in part] if one_by_one else [folder]:
+                for f in self.call(target):
+                    path = Path(f["path"].removeprefix("file://"))
+                    path = path if path.is_absolute() else target / path
+                    try:
+                        name, *inner = path.resolve().relative_to(folder).parts
+                        found[name].append({**f, "file": "/".join(inner)})
+                    except (ValueError, KeyError):
+                        self.lost += 1
         for findings in found.values():
             findings.sort(key=lambda f: (f["file"], f["line"], f["code"]))
         return found
@@ -172,6 +175,19 @@ class Findings:
             raise ToolError(
                 f"{shlex.join(command)}: exit {r.returncode}, {type(e).__name__}: {e}\n{r.stderr[-1500:]}"
             ) from e
+
+
+def parts(cases: dict[str, dict[str, str]]) -> list[list[str]]:
+    """The names in groups of at most `MOST_FILES` files: a tool may look less closely into a larger project."""
+    out: list[list[str]] = []
+    files = MOST_FILES
+    for name, texts in cases.items():
+        files += len(texts)
+        if files > MOST_FILES:
+            out.append([])
+            files = len(texts)
+        out[-1].append(name)
+    return out
 
 
 def score(found: Findings, faulty: list[dict], clean: list[dict]) -> dict:

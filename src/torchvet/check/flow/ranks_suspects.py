@@ -83,6 +83,7 @@ GUARDING = Later(
 DECIDING_LINE = Later(r"(?:if|while|for|with|assert)\b[^\n]*:")
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
+RANK_VARIABLES = frozenset(("RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_RANK"))
 RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
 STEP_KINDS = (
     "collective",
@@ -132,6 +133,11 @@ class Suspects:
         self.steps, self.plain_steps = step_words()
         self.wraps = {q.rpartition(".")[2] for q in knowledge.names("wraps_model")} | {"DDP", "FSDP"}
         self.wraps.discard("prepare")
+        rows = [
+            r for q in knowledge.names("collective") if (r := knowledge.api(q)) and (r.when or "")[:8] == "wrapped "
+        ]
+        self.of_wrapped = {r.last for r in rows}
+        """Functions that communicate where they are given a wrapped model."""
         self.flags: set[str] = set()
         """Fields that are written under a rank test or by a signal handler."""
         self.hot_names: set[str] = set()
@@ -211,6 +217,7 @@ class Suspects:
                 self.wrapping.add(dirname(path))
         for page in self.pages.values():
             self.learn(page)
+        self.learn_constants()
         for page in self.pages.values():
             self.rank(page, counts)
         heat = Heat(self, where, counts)
@@ -308,6 +315,30 @@ class Suspects:
             here = (self.words - known) & page.tokens
             if not here:
                 break
+
+    def learn_constants(self) -> None:
+        """Constants made from a rank in files that hold nothing else of interest: `from settings import IS_MAIN`."""
+        asked: set[tuple[str, str]] = set()
+        for path, page in self.pages.items():
+            for bound in page.module.names.values():
+                if bound[0] == "from" and bound[2].isupper() and bound[2] not in self.words:
+                    home = self.program.find(path, bound[1], bound[3])
+                    if home is not None and home not in self.pages and (home, bound[2]) not in asked:
+                        asked.add((home, bound[2]))
+                        if self.made_of_rank(self.program.text(home) or "", bound[2], 0):
+                            self.words.add(bound[2])
+
+    def made_of_rank(self, text: str, name: str, depth: int) -> bool:
+        """Whether a module's text assigns a rank, or a test of one, to a name."""
+        i = text.find(f"\n{name} =")
+        if not (i >= 0 or text.startswith(f"{name} =")) or depth > 3:
+            return False
+        start = i + 1
+        line = text[start : text.find("\n", start) if "\n" in text[start:] else len(text)].partition("=")[2]
+        words = set(WORD.findall(line)) - {name}
+        if not words.isdisjoint(self.words) or not RANK_VARIABLES.isdisjoint(WORD.findall(line)):
+            return True
+        return any(w.isupper() and self.made_of_rank(text, w, depth + 1) for w in words)
 
     def learn_lines(self, page: Page, here: set[str], done: set[int]) -> None:
         for word in here:
@@ -456,6 +487,8 @@ class Suspects:
         text = self.text_of(f)
         called = calls_name(text, name)
         if called and CALLABLE.search(name):
+            return True
+        if self.wrapping and any(f"{w}({name}" in text for w in self.of_wrapped):
             return True
         if name + "." in text:
             for word in read_from(text, name + "."):

@@ -434,8 +434,10 @@ class Walker:
         return True
 
     def choice(self, trace: Trace, item: Item, guard: Value, then: Node, other: Node, chain: Any, pos: int) -> Node:
-        if then is other or plain(then) is plain(other):
-            return plain(then)
+        if then is other:
+            return then
+        if plain(then) is plain(other):
+            return meeting(then, other)
         here = at(guard, self.place)
         known = truth(here)
         if known is None:
@@ -480,6 +482,17 @@ class Walker:
 def caught(key: Any) -> bool:
     """Whether a decision is that of an exception: which handlers are run is asked in every function."""
     return isinstance(key, tuple) and key[0] == "caught"
+
+
+def meeting(a: Node, b: Node) -> Node:
+    """Where two ways that differ in notes only become one: the notes of later guards stay."""
+    passed = {a.id}
+    while a.kind == "mark":
+        a = a.next  # type: ignore[assignment]
+        passed.add(a.id)
+    while b.id not in passed:
+        b = b.next  # type: ignore[assignment]
+    return b
 
 
 def plain(node: Node) -> Node:

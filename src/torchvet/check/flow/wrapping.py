@@ -231,13 +231,16 @@ class Wrapping:
         """Whether the model of a wrap comes, by parameters and returns, straight from constructors, in functions that
         move nothing to a device."""
         ends = self.origins.of(w.call[3][0], Frame(w.function)) if w.call[3] else []
-        texts = [self.program.text_of(g) for g, _ in self.program.callers(w.function)]
         for o in ends:
             named = self.program.entities(o.e[2], self.origins.scope(o.frame)) if o.e[0] == "call" else ()
-            if not any(x[0] == "ext" and x[1].startswith("torch.nn.") for x in named):
+            if not any(x[0] == "ext" and x[1].startswith(("torch.nn.", "torchvision.models.")) for x in named):
                 return False
-            texts.append(self.program.text_of(o.frame.function))
-        return bool(ends) and len(texts) > len(ends) and not any(".to(" in t or ".cuda(" in t for t in texts)
+        elsewhere = [o.frame.function for o in ends if o.frame.function is not w.function]
+        if not elsewhere:
+            return bool(ends)  # what was done to it here is known
+        callers = [g for g, _ in self.program.callers(w.function)]
+        texts = [self.program.text_of(g) for g in (*callers, *elsewhere)]
+        return bool(callers) and not any(".to(" in t or ".cuda(" in t for t in texts)
 
     def synchronises(self, w: Event) -> bool:
         """FSDP with sync_module_states=True needs a model on a GPU, or device_id (torch 2.13, fsdp/_init_utils.py)."""
