@@ -6,7 +6,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import Function, dotted
 from ..source.patterns import Later
-from . import ranks_batches, ranks_expressions, ranks_flags, ranks_models, ranks_tables
+from . import ranks_batches, ranks_expressions, ranks_flags, ranks_loops, ranks_models, ranks_tables
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -16,6 +16,7 @@ from .ranks_values import (
     const,
     depends_on_rank,
     derived_local,
+    has_leaf,
     holds_unknown,
     is_local,
     op,
@@ -474,7 +475,11 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
     if args and args[0][0] == "set" and name in ("list", "tuple", "iter", "enumerate", "reversed"):
         return args[0]
     if name == "range":
-        if any(depends_on_rank(a) and a[:2] != ("op", "sel") for a in args) and len(args) > 1:
+        if 1 < len(args) < 4 and ranks_loops.is_even(args[0], args[1]):
+            return UNKNOWN
+        share = [a for a in args if depends_on_rank(a) and a[:2] != ("op", "sel")]
+        # `range(rank + 1)` is compared by its numbers; of `range(n // world + (rank < n % world))` they are not known
+        if share and (len(args) > 1 or has_leaf(share[0], "sym") or has_leaf(share[0], "unknown")):
             return ("local", ("share", f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))
         return next((a for a in args if varies(a)), ("range", args[0]) if len(args) == 1 else UNKNOWN)
     if name in PASSED and args:

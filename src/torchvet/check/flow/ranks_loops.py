@@ -62,6 +62,19 @@ def trip(f: Frame, iterated: Value, pos: int) -> Value:
     return UNKNOWN
 
 
+def is_even(start: Value, end: Value) -> bool:
+    """`range(rank * n, rank * n + n)`, `range(rank * n, (rank + 1) * n)`: as many turns on every rank."""
+    if end[:2] == ("op", "+") and start in end[2:]:
+        rest = [x for x in end[2:] if x != start]
+        return len(rest) == 1 and not depends_on_rank(rest[0])
+    if start[:2] == end[:2] == ("op", "*") and len(start) == len(end) == 4:
+        for rank, each in (start[2:], start[:1:-1]):
+            for after, same in (end[2:], end[:1:-1]):
+                if each == same and not depends_on_rank(each) and is_even(rank, after):
+                    return True
+    return False
+
+
 def even_share(f: Frame, piece: Expr) -> bool:
     """`x[rank * n : (rank + 1) * n]`: pieces of one length, unless rounded up or with the rest in the last."""
     step = piece[4]

@@ -80,6 +80,8 @@ GUARDING = Later(
     r"|[=(].*\b(?:and|or|not|in)\b|range\(|::|lambda|get_rank\(\w"
 )
 """A line that can part the ranks; one that only passes a rank on cannot."""
+NUMBER = Later(r"[ \t]*(\w+)[ \t]*=(?!=)")
+COUNTED = Later(r"\brange\(([^\n]*)")
 DECIDING_LINE = Later(r"(?:if|while|for|with|assert)\b[^\n]*:")
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
@@ -272,9 +274,15 @@ class Suspects:
                     continue
                 line = page.line(i)[1].partition("#")[0]
                 decides = GUARDING.search(line) or any(n in counts for n in CALLED.findall(line))
+                decides = decides or self.counts_turns(f, line)
                 if decides and not page.in_prose(i):
                     self._ranked.add(id(f))
                     self._ranked.add(id(page.main))
+
+    def counts_turns(self, f: Function, line: str) -> bool:
+        """Whether a line makes a number that a loop counts to: `n = total // world + (rank < total % world)`."""
+        made = NUMBER.match(line)
+        return made is not None and any(made[1] in WORD.findall(x) for x in COUNTED.findall(self.text_of(f)))
 
     def by_own_data(self, page: Page) -> None:
         """Functions with a loop over epochs or batches that may decide by this rank's loss in training, or by its share
