@@ -381,6 +381,8 @@ class Carrying(Events):
         """May a returned value have a graph at all: it is computed from something."""
         if returned.kind in ("tuple", "box", "join"):
             return any(self.unclear(n) for n in self.sources(returned))
+        if returned.kind == "phi" and all(n is NOTHING or n is returned for n in returned.inputs):
+            return False
         return returned.kind in ("op", "call", "elem", "phi") and returned.mode != OFF
 
     def is_handle(self, node: Node) -> bool:

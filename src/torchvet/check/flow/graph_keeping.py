@@ -8,7 +8,7 @@ from ..source.patterns import Later
 from .graph_carry import MOST_INPUTS, Carry
 from .graph_relevance import Relevance
 from .graph_shape import holds_tensors
-from .graph_values import ALIVE, FREED, ON, Graph, Loop, Node, Store, contradict, nest_of
+from .graph_values import ALIVE, FREED, OFF, ON, Graph, Loop, Node, Store, contradict, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Keeping(Relevance):
         self._repeated: dict[int, bool] = {}
 
     def judge(self, store: Store) -> Kept | None:
-        if self.is_overwritten(store):
+        if self.is_overwritten(store) or self.is_copied(store):
             return None
         graph = store.graph
         loops, outlives = self.growth(store)
@@ -134,6 +134,15 @@ class Keeping(Relevance):
     def is_overwritten(self, store: Store) -> bool:
         """Is the same place written each time: `x["loss"] = v`."""
         return store.how == "item" and (store.key is None or store.key[0] in ("const", "attr"))
+
+    def is_copied(self, store: Store) -> bool:
+        """Is `x[i] = v` done under `no_grad` on what is no container by its own function: a copy into a tensor?"""
+        if store.how != "item" or store.acc.mode != OFF:
+            return False
+        place = store.place
+        parts = [n for n, _ in self.parts_of(place, (), 0)] if place.kind in ("elem", "iter") else [place]
+        held = {n for part in parts for n in self.structure(part)}
+        return any(n.kind == "tensor" for n in held) or not any(n.kind == "box" for n in held)
 
     def is_made_in(self, found: Carry, loop: Loop, value: Node) -> bool:
         """Is the value made in each turn of the loop, or only named again there?"""

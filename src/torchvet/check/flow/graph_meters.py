@@ -158,7 +158,7 @@ class Meters(Keeping):
             for store in graph.stores:
                 if store.call is not None and self.runs_own(store.call):
                     continue
-                if store.value is NOTHING or store.how == "comp":
+                if store.value is NOTHING or store.how == "comp" or self.is_copied(store):
                     continue
                 emptied = graph.attributes.get(store.path[1] + "=") if len(store.path) > 1 else None
                 if self.growth(store)[1] and not emptied and not self.is_overwritten(store):
