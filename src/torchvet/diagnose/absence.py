@@ -144,7 +144,7 @@ def _ended(rank: int, code: int | None) -> Text:
 def torn(case: Case) -> set[int]:
     """Ranks of which a log breaks off, or begins, within the words of their end: what they raised is not known."""
     out = {f.rank for f in case.of("output", "exception") if f.values.get("cut")}
-    raised = {f.rank for f in case.of("exception")}
+    raised = {f.rank for f in case.of("exception") if user_frames(f.values.get("frames") or [], 1)}
     for fact in case.of("lost"):
         v = fact.values
         if v.get("backend") == "gloo" and v.get("how") in ("timeout", "closed", "reset") and fact.rank not in raised:

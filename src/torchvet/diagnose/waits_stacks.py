@@ -81,14 +81,14 @@ def places(case: Case) -> dict[int, Place]:
                 at = out.setdefault(fact.rank, place(fact.rank, frames, fact))
                 at.what = HANDLE if at.what == PROGRAM else at.what
     # torch raises a time-out where the rank waited: a line of the program itself is the wait() of a handle
-    for fact in case.of("lost"):
+    for fact in case.of("lost", "exception"):
         at = out.get(fact.rank) if fact.rank is not None else None
         frames = fact.values.get("frames") or []
         if (
             at is not None
             and at.what == PROGRAM
             and frames
-            and fact.values.get("how") in ("timeout", "closed", "reset")
+            and (fact.values.get("how") in ("timeout", "closed", "reset") or _waited_in_vain(fact))
         ):
             raised = place(at.rank, frames, fact)
             if raised.what == PROGRAM and raised.site == at.site:
@@ -103,6 +103,14 @@ def places(case: Case) -> dict[int, Place]:
         if at.what == PROGRAM and at.site in waits_at:
             at.what = HANDLE
     return out
+
+
+def _waited_in_vain(fact: Fact) -> bool:
+    message = str(fact.values.get("message") or "")
+    return (
+        bool(fact.values.get("victim"))
+        and re.search(r"Timed out waiting|losed by peer|Read error", message) is not None
+    )
 
 
 def _at_exit(frames: list[list[Any]]) -> bool:
