@@ -80,10 +80,10 @@ class Meters(Keeping):
             return
         found_in = [g for g, _ in self.targets(node)[:3] if g.name != "__init__" and self.may_keep(g)]
         keeping = [found for g in found_in if (found := self.keepers(g)) and self.any_lives(found, node)]
-        if not keeping:
-            return
-        for found in keeping:
-            yield from self.kept_by(node, node, found)
+        # what is handed over has to have a graph by what is seen here, too; that is asked last, for it costs most
+        kept = [k for found in keeping for k in self.kept_by(node, node, found)]
+        if kept and any(self.carries(n) for n in given):
+            yield from kept
 
     def may_be_keeper(self, name: str, f: Function) -> bool:
         """May a method of this name, called in `f`, keep what it is given: one of a parsed module does, or a file from
