@@ -83,6 +83,42 @@ def losses_of_an_evaluation(module, bench):
     return seen
 
 
+@drives("RG612")
+def outputs_of_an_evaluation(module, bench):
+    seen = []
+
+    class Seen(nn.Module):
+        """Holds all that was alive at its last call: the list is gone once the evaluation returns."""
+
+        def __init__(self, net):
+            super().__init__()
+            self.net = net
+
+        def forward(self, x):
+            if not self.training:
+                seen.clear()  # or what the last call held would be alive too
+                seen.extend(live_tensors())
+            return self.net(x)
+
+    bench.call(module.train, model=Seen(bench.net), loader=bench.batches[:1], val_loader=bench.batches)
+    return seen
+
+
+@drives("RG610")
+def trainer(module, bench):
+    made = module.Trainer(bench.net, bench.criterion, bench.sgd(), 0.5)
+    made.fit(bench.batches, 1)
+    return made
+
+
+@drives("RG611")
+def watch(module, bench):
+    made = module.Watch(bench.net, ["0"])
+    for x, _ in bench.batches:
+        made(x)
+    return made
+
+
 @drives("RJ634")
 def epochs_of_two_loaders(module, bench):
     # one batch each and no module for the loss: the probe marks the first outputs of a window, and all are to be among them
