@@ -53,8 +53,6 @@ class Summaries(Library):
         finally:
             self.nesting -= 1
             self.alone = alone
-        if node.graph.function.module.in_tests:
-            found[:] = [x for x in found if x[0].module.in_tests]
         return found
 
     def find_targets(self, node: Node, found: list[tuple[Function, Class | None]]) -> None:

@@ -90,7 +90,7 @@ class Graphs(Meters):
         out: dict[int, Function] = {}
         level: list[Function] = []
         named = self.program.files_naming(tuple({NAME.search(word)[1] for word in words}))
-        for module in [m for m in self.examined() if m.path in named]:
+        for module in [m for m in self.examined() if m.in_tests or m.path in named]:
             for f in self.functions_holding(module, words):
                 for g in self.program.with_nested(f):
                     if id(g) in out:

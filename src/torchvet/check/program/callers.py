@@ -9,7 +9,8 @@ from posixpath import dirname
 
 from ..source.patterns import Later
 from ..source.search import searchable
-from .model import COMPOUND, blocks_of, collect_expr, definitions, expressions_of, in_tests
+from ..source.walk import in_tests
+from .model import COMPOUND, blocks_of, collect_expr, definitions, expressions_of
 from .names import call_targets
 
 NO_USE, OWN_USE, USE = 0, 1, 2

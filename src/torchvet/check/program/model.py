@@ -57,6 +57,8 @@ Class row
 
 from __future__ import annotations
 
+from ..source.walk import in_tests, is_named_test
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +72,6 @@ if TYPE_CHECKING:
 
 ASYNC, GENERATOR, NESTED = 1, 2, 4
 """Flags of a function row."""
-
-
-TESTS = frozenset(("tests", "unit_tests"))
 
 
 def pack(line: int, column: int, end_line: int, end_column: int) -> int:
@@ -197,12 +196,6 @@ def prefix_of(owner: Class | None, parent: Function | None) -> str:
     return owner.qualname + "." if owner else parent.qualname + ".<locals>." if parent else ""
 
 
-def in_tests(path: str) -> bool:
-    """Whether a file lies in a folder of tests. A name such as `test_net.py` alone says nothing: scripts that evaluate
-    a model are called so."""
-    return not TESTS.isdisjoint(path.split("/")[:-1])
-
-
 class Module:
     """A parsed module. `names` maps each module-level name to what binds it last: ("def", Function),
     ("class", Class), ("import", dotted), ("from", dotted module, name, level) or ("value", statement)."""
@@ -229,8 +222,7 @@ class Module:
     @property
     def is_test(self) -> bool:
         """Whether pytest collects tests from the file, by its name."""
-        name = self.path.rpartition("/")[2]
-        return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+        return is_named_test(self.path)
 
     @property
     def in_tests(self) -> bool:

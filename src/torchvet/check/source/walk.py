@@ -57,6 +57,9 @@ EXCLUDED = (
 SHOWN = frozenset((".github", ".devcontainer", ".circleci"))
 """Hidden folders that hold what runs a training: they are walked."""
 
+TESTS = frozenset(("tests", "unit_tests"))
+"""Folders of tests."""
+
 READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
@@ -445,10 +448,16 @@ def unreadable(error: OSError) -> Text:
 
 def is_test(path: str) -> bool:
     """Test code by pytest's conventions. It runs a few steps and ends: what grows or is slow there is worth a note."""
-    *folders, name = path.split("/")
-    return (
-        name.startswith("test_")
-        or name.endswith("_test.py")
-        or name == "conftest.py"
-        or any(x in ("tests", "unit_tests", "testing") for x in folders)
-    )
+    return is_named_test(path) or in_tests(path) or "testing" in path.split("/")[:-1]
+
+
+def is_named_test(path: str) -> bool:
+    """Whether pytest collects tests from a file, by its name."""
+    name = path.rpartition("/")[2]
+    return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+
+
+def in_tests(path: str) -> bool:
+    """Whether a file lies in a folder of tests. A name such as `test_net.py` alone says nothing: scripts that evaluate
+    a model are called so."""
+    return not TESTS.isdisjoint(path.split("/")[:-1])
