@@ -18,6 +18,10 @@ WRAPPED = ("copy", "enter", "items", "values", "elements", "enumerate", "slice",
 """Operations whose result may be an object of any kind."""
 
 
+MAPPING = ("items", "values", "keys", "get", "copy", "setdefault")
+"""Methods that are taken for those of a mapping, whatever they are called on."""
+
+
 class Calls(Expressions):
     """Adds calls to `Expressions`."""
 
@@ -216,6 +220,8 @@ class Calls(Expressions):
         return NOTHING
 
     def runs_generator(self, e: Expr) -> bool:
+        if e[2][0] == "attr" and (e[2][3] in MAPPING or not self.shared.defines(e[2][3], self.function.module)):
+            return False
         return any(f.is_generator for f in self.program.targets(e, self.scope))
 
     def collected(self, e: Expr, name: str, generated: Node) -> Node:
@@ -286,7 +292,7 @@ class Calls(Expressions):
             if name in ("clear", "reset", "flush"):
                 return self.unknown_call(e, call)
             return self.element(receiver, "[*]", pos)
-        if name in ("items", "values", "keys", "get", "copy", "setdefault"):
+        if name in MAPPING:
             return self.mapping_call(e, call)
         if name in self.removers:
             if receiver.kind in ("op", "call", "elem", "phi", "join", "acc", "param", "iter", "snap"):

@@ -343,14 +343,11 @@ class Carrying(Events):
             for f, cls in found:
                 if self.own_mode(f) == OFF:
                     continue
-                graph = self.graph(f)
-                is_forward = cls is not None and f.name == "forward" and self.is_module_class(cls)
-                if is_forward and any(self.unclear(r) for r in graph.returns or [y for y, _ in graph.yields]):
+                back = self.given_back(f)
+                is_forward = back and cls is not None and f.name == "forward" and self.is_module_class(cls)
+                if is_forward and any(self.unclear(r) for r in back):
                     return Carry(ALIVE, node, sites)  # computed of parameters, whatever way
-                returned = [(r, (*sites, node)) for r in graph.returns] or [
-                    (y, (*sites, node)) for y, _ in graph.yields
-                ]
-                got = self.any_of(returned, None)
+                got = self.any_of([(r, (*sites, node)) for r in back], None)
                 if got is not None and (out is None or got.state > out.state):
                     out = got
                     if got.state == ALIVE or self.any_state:
@@ -358,7 +355,7 @@ class Carrying(Events):
             return out
         if name in ("step",) and call.method:
             closures = [g for a in call.arguments for g in self.functions(a)]
-            return self.any_of([(r, (*sites, node)) for g in closures for r in self.graph(g).returns], None)
+            return self.any_of([(r, (*sites, node)) for g in closures for r in self.returned(g)], None)
         if call.external is not None and call.external not in knowledge.graph("passing_functions"):
             if call.external in knowledge.graph("graph_results"):
                 return Carry(ALIVE, node, sites)

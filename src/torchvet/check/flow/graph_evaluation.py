@@ -8,6 +8,7 @@ backward runs over its result on that way.
 from __future__ import annotations
 
 from .graph_marks import Marks
+from .graph_preparing import may_repeat_in
 from .graph_values import INHERIT, NOTHING, OFF, ON, Graph, Node, contradict, nest_of
 
 TYPE_CHECKING = False
@@ -60,9 +61,9 @@ class Evaluations(Marks):
             if node.kind != "call" or not node.data.evals or node.mode not in (INHERIT, ON):
                 continue
             entry = self.evaluated(node, self.callee(node))
-            if entry is None and node.data.receiver is not NOTHING and self.targets(node):
+            if entry is None and node.data.receiver is not NOTHING:
                 entry = self.evaluated(node, node.data.receiver)
-                if entry is not None and self.carry(node) is None:
+                if entry is not None and not (self.targets(node) and self.carry(node)):
                     entry = None
             if entry is not None and self.is_forward(node):
                 if self.is_idle(graph, node, entry) and self.mode_at(node) == ON and not self.is_handed_on(f):
@@ -122,7 +123,9 @@ class Evaluations(Marks):
         if not self.hands_module(node):
             return
         for f, _ in self.targets(node)[:2]:
-            if f is graph.function or self.own_mode(f) == OFF or self.wants_gradients(f) or not self.may_forward(f):
+            if f is graph.function or self.own_mode(f) == OFF or self.wants_gradients(f):
+                continue
+            if not self.may_forward(f, node.loop is not None):
                 continue
             inner = self.graph(f)
             for called in sorted(inner.calls.values(), key=lambda n: n.pos):
@@ -155,9 +158,13 @@ class Evaluations(Marks):
                 module = module.inputs[0] if module.kind == "elem" and module.data == ".module" else NOTHING
         return any(n.kind in ("box", "tuple", "op", "snap") for n in given)
 
-    def may_forward(self, f: Function) -> bool:
-        """A function that trains is looked at by itself."""
-        return ".backward(" not in self.text(f)
+    def may_forward(self, f: Function, looping: bool) -> bool:
+        """May a function call what it is given again and again, by its text (`looping`: it is called so itself)? One
+        that trains is looked at by itself."""
+        text = self.text(f)
+        if ".backward(" in text or not (looping or may_repeat_in(text)):
+            return False
+        return any(f"{p[0]}{'.' if f.is_method and i == 0 else '('}" in text for i, p in enumerate(f.params))
 
     def as_seen(self, inner: Graph, callee: Node, site: Node) -> Node:
         """A callee's module as the caller names it."""

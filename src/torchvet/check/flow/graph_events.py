@@ -23,6 +23,10 @@ CALLER_LEVELS = 2
 """Callers of callers asked whether they run backward on what comes back."""
 WORD = Later(r"[A-Za-z_]\w*")
 NO_PARTS: set[str] = set()
+VALUE_ENDS = frozenset(",)]}.:; \t\r\n") | {""}
+BEFORE_VALUE = Later(r"(?:^|[=(\[{:,.@|]|\b(?:return|yield|else|or|and|if|lambda))[ \t]*$")
+"""What a line holds before a name that is used as a value."""
+IMPORTS = Later(r"^[ \t]*(?:from|import)\b|#")
 SHORT = 30
 """Lines of a function that may hand a value on to one that runs backward."""
 
@@ -93,6 +97,7 @@ class Events(Modules):
         self._parameters: dict[int, dict[str, bool]] = {}
         self._trainers: tuple[set[str], bool] | None = None
         self._may_run_back: dict[str, bool] = {}
+        self._hands_trainers: bool | None = None
         self.caller_levels = 0
         self.depth_of_training = 0
 
@@ -173,6 +178,8 @@ class Events(Modules):
                 return []  # who runs backward under another name is handed a loss
             if kind == "call" and not any(self.may_give_trainer(f) for f, _ in self.targets(call.callee)):
                 return []
+            if kind != "call" and not self.hands_trainers():
+                return []
         elif not any(n.kind in HANDED for n in node.inputs):
             return []
         if all(n is NOTHING for n in (*call.arguments, *call.keywords.values())):
@@ -210,6 +217,26 @@ class Events(Modules):
     def may_give_trainer(self, f: Function) -> bool:
         """May a function return one that runs backward: does it name or define any?"""
         return not self.trainers()[0].isdisjoint(WORD.findall(self.text(f)))
+
+    def hands_trainers(self) -> bool:
+        """Is a function that runs backward handed on as a value anywhere, by the texts: `run(step)`, `f = step`?"""
+        if self._hands_trainers is None:
+            names = self.trainers()[0]
+            modules = [m for m in self.program.modules.values() if not m.is_collected]
+            self._hands_trainers = any(self.is_handed(name, m.path) for name in names for m in modules)
+        return self._hands_trainers
+
+    def is_handed(self, name: str, path: str) -> bool:
+        """Does a name stand in a file where a value does: not called, defined or imported, not in a sentence?"""
+        text = self.program.text(path) or ""
+        at = text.find(name)
+        while at >= 0:
+            end = at + len(name)
+            before, after = text[text.rfind("\n", 0, at) + 1 : at], text[end : end + 1]
+            if after in VALUE_ENDS and BEFORE_VALUE.search(before) is not None and IMPORTS.search(before) is None:
+                return True
+            at = text.find(name, end)
+        return False
 
     def trained_parameters(self, f: Function) -> dict[str, bool]:
         """{parameter: retained} on whose argument the function runs backward."""

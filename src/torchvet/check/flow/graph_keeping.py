@@ -261,8 +261,7 @@ class Keeping(Relevance):
     def gives_state(self, node: Node) -> bool:
         """Does a call return something that an object keeps: a tensor or list out of its attributes?"""
         for f, _ in self.targets(node):
-            graph = self.graph(f)
-            stack = list(graph.returns)
+            stack = list(self.returned(f))
             for _ in range(24):
                 if not stack:
                     break
@@ -270,7 +269,7 @@ class Keeping(Relevance):
                 if root.kind in ("join", "phi"):
                     stack += root.inputs
                 elif root.kind == "elem":
-                    if root.inputs[0].kind == "param" and root.inputs[0].data == graph.self_name:
+                    if root.inputs[0].kind == "param" and root.inputs[0].data == root.graph.self_name:
                         return True
                     stack.append(root.inputs[0])
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from ..source.patterns import Later
 from .graph_build import graph_of
 from .graph_expressions import Shared
@@ -23,6 +25,7 @@ WRITTEN = Later(
 CALLED = Later(r"\(")
 HEADS = ("def ", "async def ", "class ")
 USED = Later(r"\.\w+\(")
+GIVING = Later(r"return(?<=\breturn)\b[ \t]*[^\s#]")
 
 
 class Library:
@@ -62,6 +65,15 @@ class Library:
             self._graphs[id(f)] = known
         return known
 
+    def returned(self, f: Function) -> list[Node]:
+        """What a function returns; its graph is made only where its text returns anything."""
+        text = self.text(f)
+        return self.graph(f).returns if GIVING.search(text) is not None else []
+
+    def given_back(self, f: Function) -> list[Node]:
+        """What a function returns, or yields where it returns nothing."""
+        return self.returned(f) or ([y for y, _ in self.graph(f).yields] if "yield" in self.text(f) else [])
+
     def examined(self) -> list[Module]:
         """The modules in which faults are looked for. Tests run a few steps and end, and what they keep ends with them;
         in large projects they are half of the code."""
@@ -82,6 +94,25 @@ class Library:
         rows = {row for word in words if word in text for row in self.program.lines_with(module.path, word)}
         found = self.program.functions_on(module, sorted(rows)) if rows else []
         return [*found[-1:], *found[:-1]] if found and found[-1].name == "<module>" else found
+
+    def functions_matching(self, module: Module, pattern: Later) -> list[Function]:
+        """The functions and methods of a module (nested ones left out) in whose lines a match of a pattern begins: all
+        those whose own text it matches, and few others."""
+        if pattern.search(self.program.text(module.path) or "") is None:
+            return []
+        text, starts = self.program.indexed(module.path)
+        out: list[Function] = []
+        found = pattern.search(text)
+        while found is not None:
+            row = bisect_right(starts, found.start())
+            holding = self.program.functions_on(module, [row])[0]
+            if holding.name == "<module>":
+                end = row
+            else:
+                out.append(holding)
+                end = holding.end_line
+            found = pattern.search(text, starts[end]) if end < len(starts) else None
+        return out
 
     def texts_calling(self, f: Function) -> list[tuple[str, int, str]]:
         """(file, line, text of the function around it, without its head) of the calls that by their text may run a

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..source.patterns import Later
-from .graph_state import States
-from .graph_values import MAYBE, NOTHING, OFF, Node, nest_of
+from .graph_preparing import Preparing
+from .graph_values import MAYBE, NOTHING, OFF, Node, is_plain_type, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 LOADER = Later(r"load|data|batch|(?:^|_)dl(?:$|_)", 2)
 """Names of what gives batches: they have no graph of their own."""
-PLAIN = ("bool", "str", "int", "float", "bytes", None)
-"""Annotations of results that hold no tensor."""
 
 
 class Mark:
@@ -38,7 +36,7 @@ class Mark:
         self.expr: Expr = ()
 
 
-class Marks(States):
+class Marks(Preparing):
     """Adds the questions `retained_in`, `hooks_in`, `cached_in`, `emptied_in`."""
 
     # ------------------------------------------------------------------------------------------------------- retained
@@ -153,7 +151,7 @@ class Marks(States):
                     continue
                 if f.owner is not None and f.is_method and self.is_module_class(f.owner):
                     yield Mark("self", f, d[1], f.name)
-                elif f.returns is not None and f.returns[0] in ("name", "const") and f.returns[2] in PLAIN:
+                elif f.returns is not None and is_plain_type(f.returns):
                     return
                 elif any(self.may_carry(r) and self.carries(r) for r in self.graph(f).returns):
                     yield Mark("result", f, d[1], f.name)

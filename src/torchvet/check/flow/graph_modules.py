@@ -126,9 +126,7 @@ class Modules(Summaries):
         if kind in ("join", "phi"):
             return any(self.is_module(n, depth + 1) for n in node.inputs)
         if kind == "call":
-            return any(
-                self.is_module(r, depth + 1) for f, _ in self.targets(node)[:2] for r in self.graph(f).returns[:4]
-            )
+            return any(self.is_module(r, depth + 1) for f, _ in self.targets(node)[:2] for r in self.returned(f)[:4])
         if kind == "free":
             return any(self.is_module(n, depth + 1) for n in self.bound(node)[:4])
         if kind == "param":

@@ -29,14 +29,14 @@ def holds_tensors(flow: Summaries, value: Node, depth: int = 0) -> bool:
         return any(
             holds_tensors(flow, r, depth + 1)
             for f, _ in flow.targets(value)
-            for r in flow.graph(f).returns
+            for r in flow.returned(f)
             if r.kind != "nothing"
         )
     if kind == "elem" and value.inputs[0].kind == "call":
         return any(
             holds_tensors(flow, item, depth + 1)
             for f, _ in flow.targets(value.inputs[0])
-            for r in flow.graph(f).returns
+            for r in flow.returned(f)
             if r.kind == "tuple"
             for i, item in enumerate(r.inputs)
             if value.data == f"[{i}]"

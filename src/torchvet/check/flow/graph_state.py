@@ -319,7 +319,7 @@ class States(Fates):
             elif at.kind == "call":
                 found = self.targets(at) if len(open_sites) < 3 else []
                 for g, _ in found[:2]:
-                    stack += [(r, (*open_sites, at)) for r in self.graph(g).returns]
+                    stack += [(r, (*open_sites, at)) for r in self.returned(g)]
                 if not found:
                     stack += [(n, open_sites) for n in at.inputs]
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from .graph_library import WRITTEN, Library
-from .graph_values import NOTHING, OFF, Box, Call, Node
+from .graph_values import NOTHING, OFF, Box, Call, Node, is_plain_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Summaries(Library):
                     out += self.functions(n, depth + 1, sites)
             elif node.kind == "call":
                 for f, _ in self.targets(node):
-                    for r in self.graph(f).returns:
+                    for r in self.returned(f):
                         out += self.functions(r, depth + 1, (*sites, node))
             elif node.kind in ("elem", "iter"):
                 for n, s in self.parts_of(node, sites, depth + 1):
@@ -185,7 +185,7 @@ class Summaries(Library):
             elif node.kind == "call":
                 out += self.class_called(node)
                 for f, _ in self.targets(node):
-                    for r in self.graph(f).returns:
+                    for r in self.returned(f):
                         out += self.classes(r, depth + 1, (*sites, node))
             elif node.kind in ("elem", "iter"):
                 for n, s in self.parts_of(node, sites, depth + 1):
@@ -212,6 +212,8 @@ class Summaries(Library):
         graph = param.graph
         if param.data == graph.self_name and graph.function.owner:
             return [graph.function.owner]
+        if any(p[0] == param.data and p[3] and is_plain_type(p[3]) for p in graph.function.params):
+            return []
         scope = self.program.scope(graph.function)
         out = [x[1] for x in self.program.entities(("name", param.pos, param.data), scope) if x[0] == "inst"]
         if not out and (sites or depth < 3):
@@ -444,11 +446,11 @@ class Summaries(Library):
                 return
             found = self.targets(base) if len(sites) < DEEPEST else []
             for f, _ in found:
-                graph = self.graph(f)
                 if f.is_generator:
-                    out += [(y, (*sites, base)) for y, _ in graph.yields if y is not NOTHING] if key == "[*]" else []
+                    yields = self.graph(f).yields if key == "[*]" else []
+                    out += [(y, (*sites, base)) for y, _ in yields if y is not NOTHING]
                     continue
-                for r in graph.returns:
+                for r in self.returned(f):
                     self.collect(r, key, (*sites, base), depth, out, whole)
             if not found:
                 field = self.field_of(base, key)

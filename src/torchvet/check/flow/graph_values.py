@@ -53,6 +53,12 @@ def nest_of(loop: Loop | None) -> list[Loop]:
     return loop.nest() if loop else []
 
 
+PLAIN = frozenset(("bool", "str", "int", "float", "bytes", "complex", "None", None, ...))
+"""Annotations of results that hold no tensor."""
+HOLDING = frozenset(("dict", "tuple", "list", "set", "frozenset", "Dict", "Tuple", "List", "Set", "Optional", "Union"))
+"""Those that hold what stands in their brackets."""
+
+
 class Node:
     """`kind` and what `data` holds then:
 
@@ -305,6 +311,18 @@ def path_of(e: Expr) -> Path | None:
         key = key_of(e[3])
         return (*base, key) if base and key not in ("[*]", "[:]") else None
     return None
+
+
+def is_plain_type(annotation: Expr) -> bool:
+    """Does an annotation name nothing but plain types and containers of them: `tuple[bool, str] | None`?"""
+    kind = annotation[0]
+    if kind in ("name", "const"):
+        return annotation[2] in PLAIN
+    if kind == "bin":
+        return is_plain_type(annotation[3]) and is_plain_type(annotation[4])
+    if kind == "tuple":
+        return all(map(is_plain_type, annotation[2]))
+    return kind == "sub" and annotation[2][-1] in HOLDING and is_plain_type(annotation[3])
 
 
 def text_of_test(e: Expr) -> str:

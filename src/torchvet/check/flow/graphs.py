@@ -9,8 +9,6 @@ a value that is still alive is reported only in evaluation or across optimizer s
 
 from __future__ import annotations
 
-import builtins
-
 from ... import knowledge
 from ...findings import Edit, Fix, Text
 from ..program.callers import called_names
@@ -18,6 +16,8 @@ from ..program.model import expressions_of, walk_expr
 from ..source.patterns import Later
 from .graph_keeping import STORES, Kept
 from .graph_meters import Meters
+from .graph_preparing import EVALUATING, LOOP, LOOPS, may_comprehend
+from .graph_rewriting import ATTRIBUTE, calls_object, recurrent, rewrites
 from .graph_values import NOTHING, OFF, Node
 
 TYPE_CHECKING = False
@@ -35,23 +35,10 @@ if TYPE_CHECKING:
 CALLER_LEVELS = 2
 MOST_USING = 24
 """Files that call something of a name, above which its callers are not looked for."""
-NEXT = r"(\w+)(?=[ \t]*[=,:)\]\[])[^=\n#]*(?<![=!<>])=(?!=)[^=#]{0,160}?"
-STATE = Later(
-    # plain characters first: `re` looks for them quickly
-    r"self(?<=\bself)\.(?:" + NEXT + r"\bself\.\1\b"  # self.x = f(self.x), over a few lines
-    r"|\w+ ?[-+*]=\s|\w+\.(?:\w+_)\(|\w+\[[^\n=]*\] = )"
-)
-"""A method that may carry state from call to call."""
-RECURRENT = Later(r"self(?<=\bself)\." + NEXT + r"\([^=#]{0,160}?\bself\.\1\b")
-"""self.x = f(self.x)"""
 ITEM = Later(r"self(?<=\bself)\.(\w+)\[[^\n=]*\] = ")
-LOOP = Later(r"(?m)^[ \t]*(?:async )?(?:for|while)\b")
-FOR = Later(r"for(?<=\bfor)\b[^\n#]*\bin\b[^\n]*")
-LOOPS = ("for", "while", "comp")
 CONSTRUCTORS = ("__init__", "__post_init__")
 CACHE = Later(r"@(?:\w+\.)*\w*cache")
 """A decorator that may cache results."""
-CALLED_NAME = Later(r"(?<![\w.])\w+(?:\.\w+)*(?=\()")
 BARE = Later(r"[\w.]+\(")
 """A line that begins with a call."""
 OPEN = ("(", "[", "{", ",", "=", "+", "-", "*", "/", "\\", "and", "or", "return", "yield")
@@ -59,7 +46,6 @@ OPEN = ("(", "[", "{", ",", "=", "+", "-", "*", "/", "\\", "and", "or", "return"
 GONE, RETURNED, PILED = range(3)
 """What becomes of what a call gives."""
 TRAINING = (".backward(", "training_step(", "manual_backward(", "autograd.grad(")
-EVALUATING = (".eval(",)
 DIFFERENTIATED = ("forward", "backward", "jvp", "vjp")
 NAME = Later(r"(\w+)\($")
 STEPPING = frozenset(("step", "zero_grad", "backward", "grad"))
@@ -96,7 +82,8 @@ class Graphs(Meters):
                     if id(g) in out:
                         continue
                     own = self.own_text(g)
-                    if any(w in own for w in words):
+                    found = [w for w in words if w in own]
+                    if found and not (found == [*EVALUATING] and self.prepares(g)):
                         out[id(g)] = g
                         level.append(g)
         for f in list(level):
@@ -298,46 +285,33 @@ class Graphs(Meters):
                 continue
 
     def methods(self) -> list[Function]:
-        """Methods that write attributes of self in the admitted modules, constructors left out."""
+        """Methods of the admitted modules that change an attribute of self by its own value, constructors left out."""
         if self._methods is None:
-            self._methods = []
-            for module in self.examined():
-                if not STATE.search(self.program.text(module.path) or ""):
-                    continue
-                for f in self.functions_in(module):
-                    if f.owner is not None and f.params and f.name not in CONSTRUCTORS and self.writes_self(f):
-                        self._methods.append(f)
+            self._methods = [f for module in self.examined() for f in self.methods_of(module)]
         return self._methods
 
-    def writes_self(self, f: Function) -> bool:
-        """Does the text of a method read and write one attribute of self in one statement?"""
-        text = self.text(f)
-        return f"{f.params[0][0]}." in text and bool(STATE.search(text))
+    def methods_of(self, module: Module) -> Iterator[Function]:
+        """`methods` of one module, each looked at up to the first such statement."""
+        if ATTRIBUTE.search(self.program.text(module.path) or "") is None:
+            return
+        text, starts = self.program.indexed(module.path)
+        for f in self.functions_in(module):
+            if f.owner is not None and f.params and f.name not in CONSTRUCTORS and f.first_line <= len(starts):
+                end = starts[f.end_line] if f.end_line < len(starts) else len(text)
+                changing = any(rewrites(x, end) for x in ATTRIBUTE.finditer(text, starts[f.first_line - 1], end))
+                if changing and f"{f.params[0][0]}." in self.text(f):
+                    yield f
 
     def may_recur(self, f: Function) -> bool:
         """May a method hand an attribute to a call that makes its next value: one that no other method sets?"""
         text = self.text(f)
-        for found in RECURRENT.finditer(text):
-            if self.is_only_setter(f, found[1]) and self.calls_object(f, found[0]):
+        for attribute, statement in recurrent(text):
+            if calls_object(f, statement) and self.is_only_setter(f, attribute):
                 return True
         # `self.h[i] = rnn(x, self.h[i])`, where another part of the result is cut
         if not any(text.count(f"self.{name}") > 1 for name in set(ITEM.findall(text))):
             return False
         return any(f".{m}(" in text for m in knowledge.graph("remover_methods"))
-
-    def calls_object(self, f: Function, text: str) -> bool:
-        """May one of the calls in a piece of text be that of an object: of a local value or an attribute, not of a
-        method of the class, a builtin, anything that the module imports or defines?"""
-        assert f.owner is not None
-        names = f.module.names
-        for called in CALLED_NAME.findall(text):
-            root, _, rest = called.partition(".")
-            if root == f.params[0][0] and rest:
-                if rest not in f.owner.methods:
-                    return True
-            elif names[root][0] == "value" if root in names else not hasattr(builtins, root):
-                return True
-        return False
 
     def is_only_setter(self, f: Function, attribute: str) -> bool:
         """Does no other method than the constructor assign an attribute, by their texts?"""
@@ -364,11 +338,8 @@ class Graphs(Meters):
     def cached(self) -> list[Mark]:
         found = []
         for module in self.examined():
-            if CACHE.search(self.program.text(module.path) or ""):
-                for f in self.functions_in(module):
-                    text = self.text(f)
-                    if not CACHE.search(text) or not (self.imports_torch(module) or "torch" in text):
-                        continue
+            for f in self.functions_matching(module, CACHE):
+                if self.imports_torch(module) or "torch" in self.text(f):
                     nested = self.program.with_nested(f)
                     found += [g for g in nested if any("cache" in n for n in g.decorator_names())]
         return list(self.each(found, self.cached_in))
@@ -427,12 +398,3 @@ class Graphs(Meters):
             [Edit(f.line, 1, f.line, 1, f"{indent}@torch.no_grad()\n")],
             safe=False,
         )
-
-
-def may_comprehend(text: str) -> bool:
-    """Can a comprehension stand in a text: a `for ... in` behind something, or on a line of its own without a colon?"""
-    for found in FOR.finditer(text):
-        before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-        if before.strip() or not found[0].endswith(":"):
-            return True
-    return False

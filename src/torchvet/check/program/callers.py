@@ -33,10 +33,14 @@ NEAR_FILES = 400
 """Files of a project up to which every one of them is searched for callers; above, only the parsed ones."""
 BEHIND = 1 << 30
 """Rank of the first of them: parsed modules come first."""
-FEW_QUERIES = 10
+FEW_NAMES = 16
 """Names looked for in the texts one by one before all names are indexed."""
+FEW_MODULES = 150
+"""Modules up to which a few names are looked for in their texts rather than in an index of all names."""
 RECENT = 256
 """Texts of functions that are kept."""
+OF_MODULE = Later(r"(?<![\w.)\]}\"'])([A-Za-z_]\w*)\.$")
+"""What stands before an attribute that is called: one plain name."""
 OPENED = Later(r"\(\w+")
 """A name before an opening bracket, in a text that is read backwards."""
 
@@ -70,13 +74,13 @@ class Sites:
         self._starts: dict[str, tuple[str, Sequence[int]]] = {}
         self._recent: dict[Function | Class, str] = {}
         """Texts that were cut out lately: each is asked for a few times in a row, all of them are the files again."""
-        self._queries = 0
         self._spans: dict[str, list[tuple[int, int, int, Function]]] = {}
 
     if TYPE_CHECKING:
 
         def text(self, path: str) -> str | None: ...
         def lines(self, path: str) -> list[str]: ...
+        def find(self, importer: str, dotted: str, level: int = 0) -> str | None: ...
         def module(self, path: str) -> Module | None: ...
         def main(self, module: Module) -> Function: ...
         def project_root(self, folder: str) -> str | None: ...
@@ -140,10 +144,26 @@ class Sites:
     def _find_calls_named(self, path: str, name: str) -> Iterator[Site]:
         rows = self.rows_calling(path, name)
         module = self.module(path) if rows else None
-        for f in self.functions_on(module, rows) if module is not None else ():
+        if module is None:
+            return
+        rows = [row for row in rows if not self._calls_outside(module, row, name)]
+        for f in self.functions_on(module, rows) if rows else ():
             for g in self._around_rows(f, rows):
                 for call in calls_on(self.body(g), rows, name):
                     yield g, call
+
+    def _calls_outside(self, module: Module, row: int, name: str) -> bool:
+        """Does a line call functions of imported modules outside the project only: `torch.log(x)`?"""
+        text, starts = self.indexed(module.path)
+        at, end = starts[row - 1], starts[row] if row < len(starts) else len(text)
+        at = call_at(text, name, at)
+        while 0 <= at < end:
+            found = OF_MODULE.search(text, max(starts[row - 1], at - 80), at)
+            bound = module.names.get(found[1]) if found is not None else None
+            if bound is None or bound[0] != "import" or self.find(module.path, bound[1]) is not None:
+                return False
+            at = call_at(text, name, at + len(name))
+        return True
 
     def _around_rows(self, function: Function, rows: list[int]) -> Iterator[Function]:
         """A function and those defined inside it to which one of the sorted lines belongs."""
@@ -207,15 +227,14 @@ class Sites:
             return [function.module.path]
         near = self._near_files(dirname(function.module.path))
         modules, ranks = self.modules, self._ranks
-        self._queries += 1
-        if self._queries > FEW_QUERIES:
+        uses = self._uses.setdefault(name, {})
+        if len(self._uses) > FEW_NAMES:
             self._index_names(near, tests)
             found = [*self._naming.get(name, ()), *(self._tests_naming.get(name, ()) if tests else ())]
             paths = [p for p in found if p in modules or p in near]
             paths.sort(key=lambda p: ranks[p] if p in ranks else near[p])
         else:
             paths = [p for p in (*modules, *[p for p in near if p not in modules]) if tests or not in_tests(p)]
-        uses = self._uses.setdefault(name, {})
         out = []
         for path in paths:
             use = uses.get(path)
@@ -271,6 +290,10 @@ class Sites:
     def files_naming(self, ends: tuple[str, ...]) -> set[str]:
         """Files (all parsed ones but tests are looked at) that call or define something whose name ends in one of
         these."""
+        if not self._named and len(self.modules) <= FEW_MODULES:
+            brackets = [end + "(" for end in ends]
+            paths = [p for p in self.modules if not in_tests(p)]
+            return {p for p in paths if any(x in (self.text(p) or "") for x in brackets)}
         self._index_names({}, False)
         return {path for name, paths in self._naming.items() if name.endswith(ends) for path in paths}
 
