@@ -34,7 +34,7 @@ class Preparing(States):
         calls = self.program.calls(f)
         evaluated = [e for e in calls if is_eval(e)]
         if not evaluated:
-            return not self.program.may_define(f)  # a comment says so
+            return not any(g is not f for g in self.program.with_nested(f))  # a comment says so
         modules = {path_of(e[2][2]) for e in evaluated}
         if None in modules:
             return False

@@ -1,4 +1,5 @@
-"""Methods that make an attribute's next value out of its value, told by their text: `self.h = self.rnn(x, self.h)`."""
+"""Methods that make an attribute's next value out of its value, told by their text: `self.h = self.rnn(x, self.h)`, or
+`out, h = self.rnn(x, self.h)` with `self.h = h` below it."""
 
 from __future__ import annotations
 
@@ -13,45 +14,66 @@ if TYPE_CHECKING:
 
     from ..program.model import Function
 
-NEAR = 160
-"""Characters behind `=` (and again behind a bracket) within which the attribute has to stand again."""
 ATTRIBUTE = Later(
     r"self(?<=\bself)\.(\w+)(?=( ?[-+*]=\s|\.\w+_\(|\[[^\n=]*\] = )"  # changed in place
     r"|(?=[ \t]*[=,:)\]\[])[^=\n#]*(?<![=!<>])=(?!=)([^=#]{0,400}))"  # set, perhaps over a few lines
 )
 """An attribute that a statement writes; what follows the `=`."""
 CALLED_NAME = Later(r"(?<![\w.])\w+(?:\.\w+)*(?=\()")
+WORD = Later(r"[A-Za-z_]\w*")
 
 
-def rewrites(found: Match[str], end: int) -> bool:
-    """Does a match of `ATTRIBUTE` change an attribute by its own value, before `end`?"""
-    if found[2] is not None:
-        return True
-    return "self." in found[3] and any(at <= NEAR for at in again(found, end))
-
-
-def again(found: Match[str], end: int) -> Iterator[int]:
-    """Where, behind the `=`, the attribute stands again."""
-    word = "self." + found[1]
-    tail = found[3][: max(0, end - found.start(3))]
-    at = tail.find(word)
-    while at >= 0:
-        before, after = tail[at - 1 : at], tail[at + len(word) : at + len(word) + 1]
-        if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
-            yield at
-        at = tail.find(word, at + 1)
+def rewrites(text: str, start: int, end: int) -> bool:
+    """Does a method, the lines from `start` to `end`, change an attribute by its own value?"""
+    for found in ATTRIBUTE.finditer(text, start, end):
+        if found[2] is not None or next(makers(text, found, start, end), None) is not None:
+            return True
+    return False
 
 
 def recurrent(text: str) -> Iterator[tuple[str, str]]:
-    """(attribute, text of the statement up to where it stands again) of `self.x = f(self.x)`."""
+    """(attribute, statement that makes its next value out of it, as far as that matters) of a method that calls
+    something with what an attribute holds."""
     for found in ATTRIBUTE.finditer(text):
-        if found[2] is not None or "(" not in found[3]:
-            continue
-        for at in again(found, len(text)):
-            bracket = found[3].rfind("(", 0, min(at, NEAR + 1))
-            if bracket >= 0 and at - bracket - 1 <= NEAR:
-                yield found[1], text[found.start() : found.start(3) + at + len(found[1]) + 5]
-                break
+        for piece in makers(text, found, 0, len(text)) if found[2] is None else ():
+            if "(" in piece:
+                yield found[1], piece
+
+
+def makers(text: str, found: Match[str], start: int, end: int) -> Iterator[str]:
+    """The parts of statements, up to the attribute, by which a match of `ATTRIBUTE` may set it to what it makes."""
+    word = "self." + found[1]
+    begin = found.start(3)
+    tail = found[3][: max(0, end - begin)]
+    line = tail.find("\n")
+    for at in places(tail, word):
+        if at > line >= 0 and not goes_on(tail[:line]):
+            break
+        yield text[found.start() : begin + at + len(word)]
+    if text.find(word, start, found.start()) < 0:
+        return
+    names = set(WORD.findall(tail if line < 0 or goes_on(tail[:line]) else tail[:line]))
+    for at in places(text[start : found.start()], word):
+        head = text[text.rfind("\n", 0, start + at) + 1 : start + at]
+        left, equals, _ = head.partition("=")
+        if equals and not names.isdisjoint(WORD.findall(left)):
+            yield head + word
+
+
+def places(text: str, word: str) -> Iterator[int]:
+    """Where a word stands as a whole."""
+    at = text.find(word)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(word) : at + len(word) + 1]
+        if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
+            yield at
+        at = text.find(word, at + 1)
+
+
+def goes_on(line: str) -> bool:
+    """Does a statement go on in the next line: is a bracket open?"""
+    opened = line.count("(") + line.count("[") + line.count("{")
+    return opened > line.count(")") + line.count("]") + line.count("}") or line.endswith("\\")
 
 
 def calls_object(f: Function, text: str) -> bool:

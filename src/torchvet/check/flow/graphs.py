@@ -298,8 +298,7 @@ class Graphs(Meters):
         for f in self.functions_in(module):
             if f.owner is not None and f.params and f.name not in CONSTRUCTORS and f.first_line <= len(starts):
                 end = starts[f.end_line] if f.end_line < len(starts) else len(text)
-                changing = any(rewrites(x, end) for x in ATTRIBUTE.finditer(text, starts[f.first_line - 1], end))
-                if changing and f"{f.params[0][0]}." in self.text(f):
+                if rewrites(text, starts[f.first_line - 1], end) and f"{f.params[0][0]}." in self.text(f):
                     yield f
 
     def may_recur(self, f: Function) -> bool:
