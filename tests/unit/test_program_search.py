@@ -31,6 +31,17 @@ def test_called_names_are_those_before_brackets() -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "found"),
+    [("torch.log(x)", False), ("y = math.log(torch.log(x))", False), ("self.log(x)", True), ("x.y.log(x)", True),
+     ("torch.log(self.log(x))", True), ("inner.log(x)", True), ("log(x)", True)],
+)  # fmt: skip
+def test_a_call_of_an_outer_module_is_no_call_of_the_project(tmp_path: Path, call: str, found: bool) -> None:
+    source = f"import torch, math\nimport inner\n\n\nclass A:\n    def run(self, x):\n        {call}\n"
+    program = program_of(tmp_path, lib=source, inner="def log(x): ...\n")
+    assert bool(list(program._calls_named("lib.py", "log"))) is found
+
+
+@pytest.mark.parametrize(
     ("text", "at"),
     [
         ("run(1)", 0),
@@ -148,7 +159,7 @@ def test_lines_are_the_same_for_all_line_ends_and_however_many_files(tmp_path: P
 def test_callers_are_looked_for_in_modules_first_and_in_the_files_of_a_small_project(
     tmp_path: Path, few: int, near: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callers, "FEW_QUERIES", few)
+    monkeypatch.setattr(callers, "FEW_NAMES", few)
     monkeypatch.setattr(callers, "NEAR_FILES", near)
     call = "from z import run\n\n\ndef {}():\n    run()\n"
     program = program_of(tmp_path, z="def run():\n    pass\n\n\ndef stop():\n    pass\n", y=call.format("first"))
@@ -163,23 +174,27 @@ def test_callers_are_looked_for_in_modules_first_and_in_the_files_of_a_small_pro
 
 
 def test_callers_in_files_that_are_not_parsed_are_found_after_a_search_for_names(tmp_path: Path) -> None:
-    others = {f"other{i}": f"def f{i}(): ...\n" for i in range(12)}
+    others = {f"other{i}": f"def f{i}(): ...\n" for i in range(callers.FEW_NAMES + 2)}
     program = program_of(tmp_path, lib="def wanted(): ...\n", **others)
     (tmp_path / "main.py").write_text("from lib import wanted\nwanted()\n")
     program.files.append("main.py")
     program.files_naming(("wanted",))
-    for i in range(12):
+    for i in range(callers.FEW_NAMES + 2):
         list(program.lines_calling(program.modules[f"other{i}.py"].functions[f"f{i}"]))
     assert list(program.lines_calling(program.modules["lib.py"].functions["wanted"])) == [("main.py", 2)]
 
 
-def test_calls_in_tests_are_left_out_where_nobody_asks_for_them(tmp_path: Path) -> None:
+def test_calls_in_tests_are_left_out_where_nobody_asks_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = program_of(tmp_path, lib="def wanted(): ...\n", main="from lib import wanted\nwanted()\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_lib.py").write_text("from lib import wanted\nwanted()\n")
     program.files.append("tests/test_lib.py")
     wanted = program.modules["lib.py"].functions["wanted"]
-    for _ in range(callers.FEW_QUERIES + 2):
+    for direct in (True, False):
+        if not direct:
+            monkeypatch.setattr(callers, "FEW_NAMES", 0)
         assert [p for p, _ in program.lines_calling(wanted, tests=False)] == ["main.py"]
         assert [p for p, _ in program.lines_calling(wanted)] == ["main.py", "tests/test_lib.py"]
     assert [g.module.path for g, _ in program.callers(wanted, tests=False)] == ["main.py"]

@@ -228,7 +228,7 @@ class Sites:
         near = self._near_files(dirname(function.module.path))
         modules, ranks = self.modules, self._ranks
         uses = self._uses.setdefault(name, {})
-        if len(self._uses) > FEW_NAMES:
+        if self._named or len(self._uses) > FEW_NAMES:
             self._index_names(near, tests)
             found = [*self._naming.get(name, ()), *(self._tests_naming.get(name, ()) if tests else ())]
             paths = [p for p in found if p in modules or p in near]
