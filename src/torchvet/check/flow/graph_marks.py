@@ -144,7 +144,7 @@ class Marks(Preparing):
         scope = self.program.scope(f)
         for d in f.decorators:
             e = d[2] if d[0] == "call" else d
-            if e[0] not in ("name", "attr") or "cache" not in e[-1]:
+            if e[0] not in ("name", "attr") or "cache" not in e[-1] or self.is_defined_here(e, f):
                 continue
             for x in self.program.entities(e, scope.parent or scope):
                 if x[0] != "ext" or x[1] not in caches or x[1].endswith("cached_property"):
@@ -156,6 +156,14 @@ class Marks(Preparing):
                 elif any(self.may_carry(r) and self.carries(r) for r in self.graph(f).returns):
                     yield Mark("result", f, d[1], f.name)
                 return
+
+    def is_defined_here(self, decorator: Expr, f: Function) -> bool:
+        """Is a decorator a function of the project, by the text of the file that it is imported from?"""
+        bound = f.module.names.get(decorator[2]) if decorator[0] == "name" else None
+        if bound is None or bound[0] != "from":
+            return False
+        path = self.program.find(f.module.path, bound[1], bound[3])
+        return path is not None and self.program.defined_as(path, bound[2]) == "def"
 
     # --------------------------------------------------------------------------------------------------- emptied caches
     def emptied_in(self, f: Function) -> Iterator[Mark]:

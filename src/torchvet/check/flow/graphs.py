@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from .graph_values import Graph
 
 CALLER_LEVELS = 2
+FEW_MODULES = 150
+"""Modules up to which words are looked for in the texts rather than in an index of all names."""
+AVERAGES = Later(r"[-+*]= |[^*\n]\*[^*\n]|\.\w+_\(| \+ | - ")
+"""Where something is scaled, added or changed in place."""
 MOST_USING = 24
 """Files that call something of a name, above which its callers are not looked for."""
 ITEM = Later(r"self(?<=\bself)\.(\w+)\[[^\n=]*\] = ")
@@ -75,8 +79,11 @@ class Graphs(Meters):
         words = (*TRAINING, *EVALUATING, *(f"def {name}(" for name in self.hook_names()))
         out: dict[int, Function] = {}
         level: list[Function] = []
-        named = self.program.files_naming(tuple({NAME.search(word)[1] for word in words}))
-        for module in [m for m in self.examined() if m.in_tests or m.path in named]:
+        modules = self.examined()
+        if len(modules) > FEW_MODULES:
+            named = self.program.files_naming(tuple({NAME.search(word)[1] for word in words}))
+            modules = [m for m in modules if m.in_tests or m.path in named]
+        for module in modules:
             for f in self.functions_holding(module, words):
                 for g in self.program.with_nested(f):
                     if id(g) in out:
@@ -322,7 +329,7 @@ class Graphs(Meters):
     def may_average(self, f: Function) -> bool:
         """May a method keep a running value: does it scale and add to an attribute of a module, or average weights?"""
         text = self.text(f)
-        if any(f".{m}(" in text for m in knowledge.graph("parameter_iterators")):
+        if AVERAGES.search(text) is not None and any(f".{m}(" in text for m in knowledge.graph("parameter_iterators")):
             return True
         return f.owner is not None and self.is_module_class(f.owner)
 

@@ -35,8 +35,6 @@ BEHIND = 1 << 30
 """Rank of the first of them: parsed modules come first."""
 FEW_NAMES = 16
 """Names looked for in the texts one by one before all names are indexed."""
-FEW_MODULES = 150
-"""Modules up to which a few names are looked for in their texts rather than in an index of all names."""
 RECENT = 256
 """Texts of functions that are kept."""
 OF_MODULE = Later(r"(?<![\w.)\]}\"'])([A-Za-z_]\w*)\.$")
@@ -290,10 +288,6 @@ class Sites:
     def files_naming(self, ends: tuple[str, ...]) -> set[str]:
         """Files (all parsed ones but tests are looked at) that call or define something whose name ends in one of
         these."""
-        if not self._named and len(self.modules) <= FEW_MODULES:
-            brackets = [end + "(" for end in ends]
-            paths = [p for p in self.modules if not in_tests(p)]
-            return {p for p in paths if any(x in (self.text(p) or "") for x in brackets)}
         self._index_names({}, False)
         return {path for name, paths in self._naming.items() if name.endswith(ends) for path in paths}
 
