@@ -45,8 +45,18 @@ class Calls(Expressions):
     def find_outside(self, func: Expr, root: Expr) -> str | None:
         if (func is root or func[2] is root) and self.defined_as(root[2], "" if func is root else func[3]):
             return None
+        if func[0] == "attr" and func[2] is root and func[3] in MAPPING and self.comes_from_project(root[2]):
+            return None  # `TABLE.get(name)`
         found = self.program.entity(func, self.scope)
         return str(found[1]) if found and found[0] == "ext" else None
+
+    def comes_from_project(self, name: str) -> bool:
+        """Is a name of the module imported from another file of the project, and no file itself?"""
+        path = self.function.module.path
+        bound = self.function.module.names.get(name)
+        if bound is None or bound[0] != "from" or self.program.find(path, bound[1], bound[3]) is None:
+            return False
+        return self.program.find(path, f"{bound[1]}.{bound[2]}" if bound[1] else bound[2], bound[3]) is None
 
     def is_local(self, name: str) -> bool:
         """Is a name bound in the function, or in one around it?"""

@@ -90,12 +90,15 @@ class Marks(Preparing):
         around = [self.text(m) for m in f.owner.methods.values()] if f.owner is not None else [self.text(f)]
         if any(".remove()" in text for text in around) or not any(".backward(" in text for text in around):
             return
-        graph = self.graph(f)
         registrars = knowledge.graph("hook_registrars")
+        creating = any("create_graph=True" in text for text in around)
+        if not creating and not any("forward" in r and r in self.text(f) for r in registrars):
+            return
+        graph = self.graph(f)
         for node in list(graph.calls.values()):
             if node.kind != "call" or node.data.method not in registrars or not node.data.arguments:
                 continue
-            if "forward" not in node.data.method and not any("create_graph=True" in text for text in around):
+            if "forward" not in node.data.method and not creating:
                 continue
             for hook in self.hook_functions(node):
                 yield from self.stored_by_hook(hook, node)
