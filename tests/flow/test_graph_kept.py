@@ -1657,3 +1657,22 @@ def test_fault(name):
 @pytest.mark.parametrize("name", HARMLESS)
 def test_harmless(name):
     assert reported(HARMLESS[name]) == set()
+
+
+@pytest.mark.parametrize(
+    ("decorator", "inner", "found"),
+    [("", "", True), ("@torch.no_grad()\n", "", False), ("@torch.no_grad()\n", "with torch.enable_grad():", True)],
+)
+def test_a_call_made_without_gradients_gives_no_graph_in_its_parts(decorator, inner, found):
+    source = (
+        "import torch\nfrom torch import nn\n\n\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = self.b = nn.Linear(2, 2)\n\n"
+        f"    def forward(self, x):\n        {inner or 'if True:'}\n            return [self.a(y) for y in x], self.b(x)\n\n\n"
+        f"{decorator}def evaluate(model: Net, loader):\n    model.eval()\n    kept = []\n    for x in loader:\n"
+        "        outs, _ = model(x)\n        for out in outs:\n            kept.append(out)\n    return kept\n\n\n"
+        "def train(model: Net, loader, opt):\n    for x in loader:\n        _, loss = model(x)\n"
+        "        loss.backward()\n        opt.step()\n\n\n"
+        "def main(loader, opt):\n    model = Net()\n    for _ in range(3):\n"
+        "        train(model, loader, opt)\n        evaluate(model, loader)\n"
+    )
+    assert any("kept" in k.name for k in graphs_of(source).kept()) is found

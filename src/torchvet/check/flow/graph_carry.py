@@ -185,9 +185,7 @@ class Carrying(Events):
         if node is NOTHING or node.graph is None:
             return None
         self.budget -= 1
-        if node.kind in ("call", "op") and (
-            node.mode == OFF or (node.mode == INHERIT and self.own_mode(node.graph.function) == OFF)
-        ):
+        if node.kind in ("call", "op") and self.is_made_off(node, sites):
             return None
         mark = (node, sites)
         if mark in self.never:
@@ -213,6 +211,14 @@ class Carrying(Events):
             self.never.add(mark)
         self.lowest = min(outer, self.lowest if self.lowest < depth else DEEPEST_CHAIN)
         return found
+
+    def is_made_off(self, node: Node, sites: Sites) -> bool:
+        """Is a value made without gradients, by what stands around it, its function, or the calls that lead there?"""
+        for at in (node, *reversed(sites)):
+            mode = at.mode if at.mode != INHERIT else self.own_mode(at.graph.function)
+            if mode != INHERIT:
+                return mode == OFF
+        return False
 
     def derive(self, node: Node, sites: Sites, within: Loop | None) -> Carry | None:
         kind = node.kind
