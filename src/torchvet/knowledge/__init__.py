@@ -46,12 +46,13 @@ class Row:
     `name`, `kind`, `family`; `blocking`: "yes", "no", "async_arg", "lazy_wait", "lazy", "maybe"; `group_arg`: keyword
     of the process group, "(world)" or None; `group_pos`: its position (from 0, without self), "kw" or None; `result`:
     "uniform", "varying", "dst_only", "rank_local", "group", "context", ... or None; `when`: condition in words or None;
-    `inferred`; `since`, `until`, `deprecated`: release or None. `notes` and `source` load when read.
+    `inferred`; `since`, `until`, `deprecated`: release or None; `root`: keyword and position of the rank that gives
+    or gets ("src 1"), or None. `notes` and `source` load when read.
     """
 
     __slots__ = (
-        "blocking", "deprecated", "family", "group_arg", "group_pos", "inferred", "kind", "name", "result", "since",
-        "until", "when",
+        "blocking", "deprecated", "family", "group_arg", "group_pos", "inferred", "kind", "name", "result", "root",
+        "since", "until", "when",
     )  # fmt: skip
 
     def __init__(self, name: str, fields: tuple[Any, ...]) -> None:
@@ -67,9 +68,10 @@ class Row:
         self.since: str | None
         self.until: str | None
         self.deprecated: str | None
+        self.root: str | None
         (
             self.kind, self.family, self.blocking, self.group_arg, self.group_pos, self.result, self.when,
-            self.inferred, self.since, self.until, self.deprecated,
+            self.inferred, self.since, self.until, self.deprecated, self.root,
         ) = fields  # fmt: skip
 
     @property

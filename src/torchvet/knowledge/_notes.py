@@ -728,6 +728,7 @@ FIELDS = {
  'blocking': 'yes | no | async_arg (async_op=True makes it asynchronous, it still needs its partners) | lazy_wait | lazy | maybe',
  'group_arg': 'keyword that holds the process group; "(world)": always the default group; absent: none, or its own group',
  'group_pos': '0-based position of group_arg in a call without self; "kw": keyword only',
+ 'root': 'keyword and 0-based position of the rank that gives or gets: "src 1"; absent: none',
  'result': 'uniform | varying | dst_only | rank_local | group | context | wrapped ...: the abstract value of the result',
  'when': 'condition under which the call communicates; absent: always',
  'aliases': 'other qualified names of the same thing',

@@ -17,7 +17,7 @@ from .ranks_suspects import Suspects
 from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, at, leaves, varies
 from .traces import HEAVY, Op, Table, Trace, Walker
 from .traces_compare import Comparison
-from .traces_questions import every, ops_of, reached, swallowing
+from .traces_questions import conditions, every, ops_of, reached, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Ranks:
         self.unsaid: dict[int, list[Any]] = {}
         """By function: the differences that are not reported (`ranks_explain.unsaid`)."""
         self._found: list[Divergence] | None = None
+        self._apart: list[Divergence] = []
+        """Collectives of which each rank names another source."""
         self._of: dict[int, list[Divergence]] = {}
 
     def divergences(self) -> list[Divergence]:
@@ -83,6 +85,8 @@ class Ranks:
                 for d in found.values()
                 if d.kind != "order" or (d.guard[0].path, d.guard[1], d.op.module.path, d.op.pos) not in guarded
             ]
+            self._apart = [d for d in told if d.kind == "roots" and d.confidence != POSSIBLE]
+            told = [d for d in told if d.kind != "roots"]
             self._found = sorted(told, key=lambda d: (d.module.path, d.pos, d.guard[1]))
         return self._found
 
@@ -94,11 +98,15 @@ class Ranks:
 
         return Parting(self.suspects).may
 
-    def wrong_sources(self) -> list[tuple[Module, int, Function, str, str]]:
+    def wrong_sources(self) -> list[tuple[Module, int, Function | None, str, str]]:
         """(module, pos, function, collective, rank as written): a rank counted inside a group where one of the world is
-        expected."""
+        expected; "" where each rank names another one."""
         self.divergences()
-        return [self.machine.wrong_sources[k] for k in sorted(self.machine.wrong_sources)]
+        found: dict[tuple[str, int], tuple[Module, int, Function | None, str, str]] = {
+            (d.module.path, d.pos): (d.module, d.pos, d.place, d.op.name, "") for d in self._apart
+        }
+        found.update(self.machine.wrong_sources)
+        return [found[k] for k in sorted(found)]
 
     def races(self) -> list[Race]:
         """Files that rank 0 writes or deletes while nothing makes the others wait."""
@@ -297,6 +305,8 @@ class Ranks:
                     self.unsaid.setdefault(id(trace.function), []).append(difference.unsaid)
                 if d is None or d.op.doubted != doubted:
                     continue
+                if d.kind == "roots" and conditions(trace.items, d.op, True):
+                    d.confidence = POSSIBLE  # `if is_source: broadcast(x, src=rank)`: only one of them may come here
                 known = found.get(d.key)
                 # the first collective on which they part; one under conditions gives way to one that surely runs
                 better = known is not None and (
@@ -343,7 +353,10 @@ def guard_leaves(trace: Trace) -> tuple[set[Any], list[Any], list[Value]]:
             continue
         seen.add(id(t))
         for item in every(t.items):
-            v = item[1] if item[0] in ("if", "while") else item[2] if item[0] == "loop" else None
+            kind = item[0]
+            v = item[1] if kind in ("if", "while") else item[2] if kind == "loop" else None
+            if kind == "op":
+                v = item[1].root
             if v is not None and v not in guards and varies(v):
                 guards[v] = None
                 for x in leaves(v):

@@ -35,7 +35,8 @@ def came_from(name: str) -> Text:
 class Divergence:
     """One place where ranks part.
 
-    `kind`: "guarded" (a collective under a guard), "exit" (after some ranks left), "order", "trips", "leaves" (a loop).
+    `kind`: "guarded" (a collective under a guard), "exit" (after some ranks left), "order", "trips", "leaves" (a loop),
+    "roots" (each rank names another source).
     `why` says what data of one rank decides ("number", "clock", "signal", "share", "set"), "" for a rank test.
     `op` is the collective, at `module`, `pos`; `guard` is (module, pos of the test, Value); `exit` the position
     where ranks
@@ -91,6 +92,8 @@ class Divergence:
     @property
     def fault(self) -> str:
         """The name of the rule that this is a case of."""
+        if self.kind == "roots":
+            return "wrong-source-rank"
         if self.kind == "trips":
             return "collective-order" if self.why == "set" else "uneven-loop"
         if self.subject == "group" and self.kind in ("guarded", "order"):

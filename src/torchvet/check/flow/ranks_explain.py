@@ -26,6 +26,8 @@ DECIDERS = (Text("one rank", "某个 rank"), Text("another rank", "另一个 ran
 def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
     if d.kind == "trips":
         return uneven(d)
+    if d.kind == "roots":
+        return rooted(d)
     found = responsible(d)
     if found is None:
         return None
@@ -183,7 +185,7 @@ def comes(node: Node | None, key: str) -> bool:
 def step_of(node: Node, d: Difference) -> tuple[Op, Any] | None:
     """The collective of a step, with the calls that lead to it."""
     if node.kind == "op":
-        return node.data  # type: ignore[no-any-return]
+        return node.data[:2]  # type: ignore[no-any-return]
     found: Op | None = None
     chain: Any = ()
     if node.kind == "call":
@@ -211,6 +213,21 @@ def uneven(d: Difference) -> Divergence | None:
     out.runner, out.leaver = DECIDERS
     out.rows = [(DECIDERS[0], listed([step.name])), (DECIDERS[1], listed([]))]
     out.sure, out.severity, out.confidence = False, WARNING, POSSIBLE if perhaps_silent(step) else LIKELY
+    return out
+
+
+def rooted(d: Difference) -> Divergence:
+    """One collective in which the ranks name different ranks as its source or destination."""
+    op, chain, _ = d.node.data
+    against = d.against.data[0]
+    out = Divergence("roots", op, (op.module, op.pos, op.root))
+    leaf = next((x for o in (op, against) for x in leaves(o.root) if x[0] == "rank"), None)
+    if leaf is None:
+        out.why = "named"  # two calls, each with a number of its own
+    else:
+        out.origin, out.sure = leaf[3], leaf[2] and op.sure
+    out.chain = [(t.module, p, label) for t, p, label in chain]
+    out.severity, out.confidence = WARNING, LIKELY
     return out
 
 

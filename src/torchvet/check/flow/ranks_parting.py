@@ -340,7 +340,17 @@ class Look:
             elif kind == "lambda":
                 self.sure = True
         grouped = len(call[3]) > 2 or any(k is None or k == "group" for k, _ in call[4])
-        if grouped and call[2][0] in ("name", "attr") and call[2][-1] in SOURCES:
+        called = call[2][-1] if call[2][0] in ("name", "attr") else ""
+        if grouped and called in SOURCES:
             self.sure = True  # whose rank the source is counted in is asked of every trace
+        root = self.parting.suspects.rooted.get(called)
+        if root is not None:
+            given = []
+            for a in call[3][int(root[2]) : int(root[2]) + 1]:
+                collect_expr(a, given)
+            for k, a in call[4]:
+                if k is not None and k.removeprefix("group_") == root[0]:
+                    collect_expr(a, given)
+            self.handed.append({x[-1] for x in given if x[0] in ("name", "attr")})
         if words and not (call[2][0] in ("name", "attr") and call[2][-1] in self.parting.ends):
             self.handed.append(words)

@@ -82,6 +82,7 @@ GUARDING = Later(
 """A line that can part the ranks; one that only passes a rank on cannot."""
 NUMBER = Later(r"[ \t]*(\w+)[ \t]*=(?!=)")
 COUNTED = Later(r"\brange\(([^\n]*)")
+GIVEN = Later(r"\b(\w+)\(([^\n()]*)")
 DECIDING_LINE = Later(r"(?:if|while|for|with|assert)\b[^\n]*:")
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
@@ -135,11 +136,12 @@ class Suspects:
         self.steps, self.plain_steps = step_words()
         self.wraps = {q.rpartition(".")[2] for q in knowledge.names("wraps_model")} | {"DDP", "FSDP"}
         self.wraps.discard("prepare")
-        rows = [
-            r for q in knowledge.names("collective") if (r := knowledge.api(q)) and (r.when or "")[:8] == "wrapped "
-        ]
-        self.of_wrapped = {r.last for r in rows}
+        rows = [r for kind in STEP_KINDS[:2] for q in knowledge.names(kind) if (r := knowledge.api(q))]
+        self.of_wrapped = {r.last for r in rows if (r.when or "")[:8] == "wrapped "}
         """Functions that communicate where they are given a wrapped model."""
+        self.rooted = {r.last: r.root.partition(" ") for r in rows if r.root}
+        """Collectives with a source or destination, and its keyword and position."""
+        self.roots = {keyword for keyword, _, _ in self.rooted.values()}
         self.flags: set[str] = set()
         """Fields that are written under a rank test or by a signal handler."""
         self.hot_names: set[str] = set()
@@ -273,16 +275,22 @@ class Suspects:
                 if id(f) in self._ranked:
                     continue
                 line = page.line(i)[1].partition("#")[0]
-                decides = GUARDING.search(line) or any(n in counts for n in CALLED.findall(line))
+                decides = GUARDING.search(line) or any(n in counts or n in self.rooted for n in CALLED.findall(line))
+                decides = decides or not self.roots.isdisjoint(WORD.findall(line))
                 decides = decides or self.counts_turns(f, line)
                 if decides and not page.in_prose(i):
                     self._ranked.add(id(f))
                     self._ranked.add(id(page.main))
 
     def counts_turns(self, f: Function, line: str) -> bool:
-        """Whether a line makes a number that a loop counts to: `n = total // world + (rank < total % world)`."""
+        """Whether a line makes a number that a loop counts to (`n = total // world + (rank < total % world)`), or the
+        source of a collective."""
         made = NUMBER.match(line)
-        return made is not None and any(made[1] in WORD.findall(x) for x in COUNTED.findall(self.text_of(f)))
+        if made is None:
+            return False
+        text = self.text_of(f)
+        given = COUNTED.findall(text) + [x for name, x in GIVEN.findall(text) if name in self.rooted]
+        return any(made[1] in WORD.findall(x) for x in given)
 
     def by_own_data(self, page: Page) -> None:
         """Functions with a loop over epochs or batches that may decide by this rank's loss in training, or by its share

@@ -11,6 +11,7 @@ from .ranks_values import (
     TRUE,
     UNKNOWN,
     const,
+    depends_on_rank,
     is_local,
     leaves,
     op,
@@ -190,7 +191,8 @@ def collective(
     alone = made_of[0] == "list" and len(made_of[1]) == 1  # a group of this rank has nobody to meet
     if row.kind == "group_create" and name == "new_group" and varies(made_of) and not alone:
         return group_of_own(f, row, made_of, e, sure and switched)
-    f.items.append(("op", Op(name, name, group, f.module, e[1], row, sure and switched, row.family)))
+    root = root_of(row, args, keywords)
+    f.items.append(("op", Op(name, name, group, f.module, e[1], row, sure and switched, row.family, root=root)))
     if row.kind == "group_create":
         return made_group(f, row, args, keywords, e)
     if row.result == "dst_only" and row.last == "reduce" and row.family in IN_PLACE and e[3]:
@@ -228,6 +230,17 @@ def group_of_own(f: Frame, row: Row, ranks: Value, e: Expr, sure: bool) -> Value
     )
     f.items.append(("if", test, (("op", mine),), (("op", theirs),), e[1], e[1]))
     return ("group", ("made", f.module.path, e[1]))
+
+
+def root_of(row: Row, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """The rank that gives or gets: a number, or an expression over the own rank; `UNKNOWN` for all else."""
+    if row.root is None:
+        return UNKNOWN
+    name, _, at = row.root.partition(" ")
+    given = keywords.get(name, keywords.get("group_" + name))
+    if given is None:
+        given = args[int(at)] if int(at) < len(args) else UNKNOWN
+    return given if given[0] == "const" or depends_on_rank(given) else UNKNOWN
 
 
 SOURCES = {"broadcast": 1, "broadcast_object_list": 1, "reduce": 1}

@@ -43,9 +43,10 @@ MOST_NODES = 12000
 
 class Op:
     """One collective call. `key` is what has to match on the other ranks; `group` is the process group it runs on;
-    `doubted`: whether it communicates at all depends on what is not known (buffers made under a condition)."""
+    `doubted`: whether it communicates at all depends on what is not known (buffers made under a condition); `root`: the
+    rank that gives or gets, which every rank has to name alike."""
 
-    __slots__ = ("doubted", "family", "group", "key", "module", "name", "pos", "row", "sure")
+    __slots__ = ("doubted", "family", "group", "key", "module", "name", "pos", "root", "row", "sure")
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Op:
         sure: bool = True,
         family: str = "",
         doubted: bool = False,
+        root: Value = UNKNOWN,
     ) -> None:
         self.name = name
         self.key = key
@@ -68,6 +70,7 @@ class Op:
         self.sure = sure
         self.family = family
         self.doubted = doubted
+        self.root = root
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.module.path}:{self.pos >> 44}>"
@@ -110,6 +113,8 @@ class Trace:
             kind = item[0]
             if kind == "op":
                 self.has_ops = True
+                if varies(item[1].root):
+                    self.guarded = self.parts_here = True
             elif kind == "call":
                 callee = item[1]
                 self.weight += callee.weight
@@ -179,7 +184,7 @@ class Node:
     """A step of one abstract rank with all that follows it. Two nodes of one table are equal when they are the same
     object.
 
-    kind "op": data is (Op, chain); "call": a callee that is not inlined, data is (Trace, chain, pos);
+    kind "op": data is (Op, chain, the root that this rank names or None); "call": a callee that is not inlined, data is (Trace, chain, pos);
     "branch": key is a value that is the same everywhere, `next` when it is true, `other` when not;
     "loop": key, data is (item, trip on this rank, chain), `other` is the body, `next` what follows;
     "mark": a guard that depends on the rank, data is (item, Trace, chain, taken): no step, only a note for the report;
@@ -311,7 +316,7 @@ class Walker:
             op = item[1]
             if not self.takes(op):
                 return after
-            return table.node("op", (op.key, op.group), (op, chain), after)
+            return table.node("op", (op.key, op.group), (op, chain, named(op, self.place)), after)
         if kind == "if":
             then = self.block(trace, item[2], after, exits, chain)
             other = self.block(trace, item[3], after, exits, chain)
@@ -477,6 +482,14 @@ class Walker:
         if holds_unknown(guard):
             guard = ("sym", ("at", place))
         return self.table.node("branch", guard, None, then, other)
+
+
+def named(op: Op, place: Place) -> int | None:
+    """The rank that gives or gets as one abstract rank names it, when that is a number."""
+    if op.root == UNKNOWN:
+        return None
+    v = at(op.root, place)
+    return v[1] if v[0] in ("const", "rc") and type(v[1]) is int else None
 
 
 def caught(key: Any) -> bool:

@@ -28,10 +28,9 @@ LOOK_AHEAD = 12
 
 class Difference:
     """Where two ranks part. `kind`: "missing" (one side runs `node`, the other does not), "order" (each runs another
-    step),
-    "leaves" (one side leaves the loop), "trips" (the loop has another length), "quits". `side` (0 or 1) is the one
-    that runs
-    `node`, or that leaves. `marks` are the guards passed on either side, latest first."""
+    step), "leaves" (one side leaves the loop), "trips" (the loop has another length), "quits", "roots" (the same
+    collective, but each names another rank as its source). `side` (0 or 1) is the one that runs `node`, or that leaves.
+    `marks` are the guards passed on either side, latest first."""
 
     __slots__ = ("against", "kind", "loop", "marks", "node", "side", "unsaid")
 
@@ -121,6 +120,8 @@ class Comparison:
             if a.kind == b.kind and a.kind in ("op", "call") and a.key == b.key:
                 if self.doubled(a, b, ta, tb):
                     return
+                if not self._quiet and a.kind == "op" and a.data[2] != b.data[2] and None not in (a.data[2], b.data[2]):
+                    self.note("roots", a, 0, ta, tb, b, None)
                 a, b = a.next, b.next  # type: ignore[assignment]
                 continue
             if a.kind == b.kind:

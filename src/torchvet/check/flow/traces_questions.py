@@ -4,7 +4,7 @@ exception there."""
 from __future__ import annotations
 
 from ... import knowledge
-from .ranks_values import varies
+from .ranks_values import LEADER, at, truth, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,8 +149,10 @@ def uncertain(guard: Value, inside: bool) -> bool:
 
 
 def expected(guard: Value) -> bool:
-    """A flag whose name says that the run is distributed."""
+    """A flag whose name says that the run is distributed, or a test of the number of ranks."""
     name = ""
+    if guard[0] == "op":
+        return truth(at(guard, LEADER)) is not None
     if guard[0] == "bound":
         name = guard[2]
     elif guard[0] == "sym" and isinstance(guard[1], tuple):

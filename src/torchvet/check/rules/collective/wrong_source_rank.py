@@ -1,4 +1,4 @@
-"""A rank counted inside a group is given where a rank of the world is expected."""
+"""A rank counted inside a group is given where a rank of the world is expected, or each rank names another one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,30 @@ RULE = Rule(
     severity=WARNING,
     confidence=LIKELY,
     since="0.1",
-    summary=Text("a group-local rank as source where a global one is expected", "需要全局 rank 的地方使用了组内 rank"),
+    summary=Text(
+        "a group-local rank as source where a global one is expected, or another source on each rank",
+        "需要全局 rank 的地方使用了组内 rank，或各 rank 指定的源不同",
+    ),
 )
 
 
 @RULE.asking("ranks.wrong_sources")
 def check(project: Project, answers: Answers) -> Iterator[Finding]:
     for module, pos, function, name, rank in answers:
+        if not rank:
+            yield RULE.at(
+                project,
+                module,
+                pos,
+                Text(
+                    "each rank names another one as the source or destination of {name}()",
+                    "各 rank 为 {name}() 指定了不同的源或目标",
+                    name=name,
+                ),
+                function=function,
+                help=Text("name one rank, the same on all: 0", "在所有 rank 上指定同一个 rank：0"),
+            )
+            continue
         yield RULE.at(
             project,
             module,
