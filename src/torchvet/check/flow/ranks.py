@@ -17,7 +17,7 @@ from .ranks_suspects import Suspects
 from .ranks_values import LAST, LEADER, NODE_LEADER, OTHER, Place, at, leaves, varies
 from .traces import HEAVY, Op, Table, Trace, Walker
 from .traces_compare import Comparison
-from .traces_questions import conditions, every, ops_of, reached, swallowing
+from .traces_questions import chosen_tries, conditions, every, left_by, ops_of, reached, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Ranks:
         if not out or self.bracketed(function):
             return []
         # what happens in a handler or a loop of this function is so, whoever calls it
-        own = [d for d in out if d.why == "exception" or d.kind in ("leaves", "trips")]
+        own = [d for d in out if d.why in ("exception", "caught") or d.kind in ("leaves", "trips")]
         rest = [d for d in out if d not in own]
         return own + (self.survivors(rest, function, CALLER_LEVELS, {id(function)}) if rest else [])
 
@@ -281,8 +281,10 @@ class Ranks:
         for axis in axes - {"world", "local", "node"}:
             pairs.append((Place("first", {axis: 0}), Place("other", {axis: 1}), axis))
         for key, how in caught_in(trace):
-            if how == "ended":
+            if how in ("ended", "left"):
                 pairs.append((LEADER.decided(key, True), OTHER.decided(key, False), "world"))
+                if how == "left":
+                    pairs.append((LEADER.decided(key, False), OTHER.decided(key, True), "world"))
             else:
                 pairs.append((ONE.decided(key, True), ANOTHER.decided(key, False), "world"))
         for key in decisions:
@@ -375,6 +377,7 @@ def caught_in(trace: Trace) -> list[tuple[Any, str]]:
     guarded = {
         id(x) for item in every(trace.items) if item[0] == "if" and varies(item[1]) for x in every(item[2] + item[3])
     }
+    chosen = chosen_tries(trace.items)
     seen = {id(trace)}
     stack = [trace]
     while stack:
@@ -383,7 +386,11 @@ def caught_in(trace: Trace) -> list[tuple[Any, str]]:
             if item[0] == "try" and len(out) < 4:
                 how = swallowing(item)
                 # an iterator that every rank runs ends on every rank; one that only some run is theirs alone
-                if how and (how != "ended" or id(item) in guarded):
+                if how == "ended" and id(item) not in guarded:
+                    how = ""
+                if not how and id(item) in chosen and left_by(item) is not None:
+                    how = "left"
+                if how:
                     out.append((("caught", t.module.path, item[5]), how))
             elif item[0] == "call" and item[1].special and item[1].guarded and id(item[1]) not in seen:
                 seen.add(id(item[1]))

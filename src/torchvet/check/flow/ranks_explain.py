@@ -8,7 +8,19 @@ from .ranks_divergence import Divergence
 from .ranks_values import leaves, varies
 from .traces import Op
 from .traces_compare import Difference, steps_from
-from .traces_questions import STEPPING, TURN, conditions, contains, every, first_op, keys_in, ops_of, swallowing
+from .traces_questions import (
+    STEPPING,
+    TURN,
+    chosen_tries,
+    conditions,
+    contains,
+    every,
+    first_op,
+    keys_in,
+    left_by,
+    ops_of,
+    swallowing,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +46,7 @@ def divergence(d: Difference, a: Place, b: Place) -> Divergence | None:
     mark, taken = found
     item, trace, chain, _ = mark.data
     if item[0] == "try":
-        return caught(d, mark)
+        return caught(d, mark) if swallowing(item) else left_alone(d, mark, a, b)
     guard = item[1]
     pos = item[5] if item[0] in ("if", "while") else item[-1]
     node = d.node
@@ -266,6 +278,29 @@ def caught(d: Difference, mark: Node) -> Divergence | None:
     out.chain = [(t.module, p, label) for t, p, label in calls]
     out.rows = [(DECIDERS[0], listed([op.name])), (DECIDERS[1], listed([]))]
     out.severity, out.confidence = WARNING, LIKELY
+    return out
+
+
+def left_alone(d: Difference, mark: Node, a: Place, b: Place) -> Divergence | None:
+    """What some ranks alone try, and a handler by which they leave before a collective of the others."""
+    item, trace, _, _ = mark.data
+    left = left_by(item)
+    leaver = 0 if mark in d.marks[0] else 1
+    node = d.node if d.side != leaver else d.against
+    step = step_of(node, d)
+    test = chosen_tries(trace.items).get(id(item))
+    if left is None or step is None or test is None or (d.side == leaver and d.kind != "order"):
+        return None
+    op, calls = step
+    ranks = [x for x in leaves(test[1]) if x[0] == "rank"]
+    out = Divergence("exit", op, (trace.module, test[5], test[1]))
+    out.exit = int(left[2])
+    out.why, out.origin, out.sure = "caught", ranks[0][3], False
+    names = who(a, b, ranks)
+    out.runner, out.leaver = names[1 - leaver], names[leaver]
+    out.chain = [(t.module, p, label) for t, p, label in calls]
+    out.rows = [(out.leaver, listed([])), (out.runner, listed(steps_from(node)))]
+    out.severity, out.confidence = WARNING, POSSIBLE if conditions(trace.items, op) else LIKELY
     return out
 
 

@@ -4,7 +4,7 @@ exception there."""
 from __future__ import annotations
 
 from ... import knowledge
-from .ranks_values import LEADER, at, truth, varies
+from .ranks_values import LEADER, at, depends_on_rank, truth, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,31 @@ def swallowing(item: Item) -> str:
         if leaves_by in ("continue", "break") and steps >= 2 and (not names or BROAD.intersection(names)):
             return "skipped"
     return ""
+
+
+def left_by(item: Item) -> Item | None:
+    """The way out that a handler takes instead of what comes behind its `try`: where one rank alone runs the `try`, the
+    others do not take it."""
+    for items, _, reraises, _ in item[2]:
+        out = next((x for x in every(items) if x[0] == "exit"), None)
+        if out is not None and not reraises and out[1] != "raise":
+            return out
+    return None
+
+
+def chosen_tries(items: Items, test: Item | None = None, out: dict[int, Item] | None = None) -> dict[int, Item]:
+    """{id of a `try`: the test of a rank under which it stands, or behind which only some ranks come by}."""
+    found: dict[int, Item] = {} if out is None else out
+    for item in items:
+        kind = item[0]
+        if kind == "try" and test is not None:
+            found[id(item)] = test
+        ranked = kind == "if" and depends_on_rank(item[1])
+        for block in blocks(item):
+            chosen_tries(block, item if ranked else test, found)
+        if ranked and any(b and b[-1][0] == "exit" for b in item[2:4]):
+            test = item
+    return found
 
 
 BROAD = {"Exception", "RuntimeError", "BaseException", "OutOfMemoryError", "ValueError", "AssertionError"}
