@@ -291,6 +291,9 @@ def followed(
     label: str,
 ) -> Value:
     machine = f.machine
+    share = ranks_loops.generated(f, function, e)
+    if share is not None:
+        return share
     if f.path and receiver is not None:
         ranks_flags.set_by_some(f, function, e)
     bound = machine.bound(f, function, receiver, args, keywords)
@@ -477,7 +480,7 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
     if name == "range":
         if 1 < len(args) < 4 and ranks_loops.is_even(args[0], args[1]):
             return UNKNOWN
-        share = [a for a in args if depends_on_rank(a) and a[:2] != ("op", "sel")]
+        share = [a for a in args if depends_on_rank(a) and (a[:2] != ("op", "sel") or ranks_loops.has_rest(a))]
         # `range(rank + 1)` is compared by its numbers; of `range(n // world + (rank < n % world))` they are not known
         if share and (len(args) > 1 or has_leaf(share[0], "sym") or has_leaf(share[0], "unknown")):
             return ("local", ("share", f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))

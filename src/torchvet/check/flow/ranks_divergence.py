@@ -95,6 +95,8 @@ class Divergence:
         """The name of the rule that this is a case of."""
         if self.kind == "roots":
             return "wrong-source-rank"
+        if self.kind == "leaves" and self.why == "share":
+            return "uneven-loop"
         if self.kind == "trips":
             return "collective-order" if self.why == "set" else "uneven-loop"
         if self.subject == "group" and self.kind in ("guarded", "order"):

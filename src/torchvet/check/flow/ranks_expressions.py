@@ -236,6 +236,9 @@ def of_sub(f: Frame, e: Expr) -> Value:
     index = evaluate(f, e[3])
     if base[0] == "ext" and base[1] == "os.environ" and index[0] == "const":
         return ranks_tables.environment(f, index[1], e)
+    own = ranks_loops.picked(f, base, index, e)
+    if own is not None:
+        return own
     if base[0] in ("list", "tuple") and index[0] == "const" and isinstance(index[1], int):
         return base[1][index[1]] if -len(base[1]) <= index[1] < len(base[1]) else UNKNOWN
     if base[0] == "dict" and index[0] == "const":
@@ -254,7 +257,7 @@ def of_sub(f: Frame, e: Expr) -> Value:
         bounds = [evaluate(f, x) for x in e[3][2:5] if x]
         if any(varies(b) for b in bounds):
             # `files[rank::world]`: a share of this rank alone
-            kind = "even" if ranks_loops.even_share(f, e[3]) else "share"
+            kind = "even" if ranks_loops.even_share(f, e[3], bounds) else "share"
             return ("local", (kind, f.module.path, e[1]), "share", f.machine.origin(f, e, "share"))
         return base if varies(base) else UNKNOWN
     if index[0] == "const" and isinstance(index[1], str) and base[0] in ("sym", "bound"):
@@ -286,6 +289,9 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
         x[2] == "share" for x in (*leaves(a), *leaves(b)) if x[0] == "local"
     ):
         return UNKNOWN  # which share it is is no decision
+    rest = ranks_loops.has_rest(a) or ranks_loops.has_rest(b)
+    if rest and name in ("<", "<=", ">", ">="):
+        return ranks_loops.own_share(f, e)  # `while i < n:` where one rank has more of them
     if is_local(a) or is_local(b):
         if depends_on_rank(a) or depends_on_rank(b):
             return UNKNOWN
@@ -296,9 +302,13 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
         return const(name == "in")  # what is checked is a distributed run
     if name in ("==", "!=", "is", "is not", "<", "<=", ">", ">=", "in", "not in"):
         return folded(op(name, a, b))
+    if name in NUMERIC and f.by_some() and a[0] in COUNTABLE and b[0] in COUNTABLE:
+        return op(name, a, b)
     return UNKNOWN
 
 
+NUMERIC = frozenset(("+", "-", "*", "//", "%"))
+COUNTABLE = frozenset(("const", "sym", "op", "size"))
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 """What torchrun sets for every process."""
 
@@ -416,6 +426,7 @@ def of_comp(f: Frame, e: Expr) -> Value:
     if each is not None:
         f.items, f.env = items, env
         return each
+    asked: list[Value] = []
     for number, (target, source, tests) in enumerate(e[4]):
         value = evaluate(f, source)
         if number == 0:
@@ -424,8 +435,7 @@ def of_comp(f: Frame, e: Expr) -> Value:
             f.items = []
         batch = ranks_batches.element(f, source, value, e[1])
         f.assign(target, batch or f.machine.element(f, value, ("for", e[1], target, source)), e[1])
-        for t in tests:
-            evaluate(f, t)
+        asked += [evaluate(f, t) for t in tests]
     made = evaluate(f, e[3])
     body = tuple(f.items)
     f.items, f.env = items, env
@@ -436,7 +446,7 @@ def of_comp(f: Frame, e: Expr) -> Value:
             made = made[1][1] if made[0] == "tuple" and len(made[1]) == 2 else UNKNOWN
         if made[0] == "batch" or (made[:2] == ("op", "sel") and "batch" in (made[3][0], made[4][0])):
             return iterated  # `{k: v.to(device) for k, v in batch.items()}`
-    return ranks_batches.collected(made) or UNKNOWN
+    return ranks_loops.kept(f, asked, e) or ranks_batches.collected(made) or UNKNOWN
 
 
 def listed(f: Frame, e: Expr) -> Value | None:

@@ -10,7 +10,20 @@ from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
 from . import ranks_batches, ranks_contexts, ranks_expressions, ranks_loops
-from .ranks_values import NONE, REDUCED, TRUE, UNKNOWN, identified, is_local, one_of, op, parts, truth, varies
+from .ranks_values import (
+    NONE,
+    REDUCED,
+    TRUE,
+    UNKNOWN,
+    depends_on_rank,
+    identified,
+    is_local,
+    one_of,
+    op,
+    parts,
+    truth,
+    varies,
+)
 from .traces_questions import OWN, TURN
 
 TYPE_CHECKING = False
@@ -420,13 +433,17 @@ class Frame:
 
     def do_aug(self, s: Stmt) -> bool:
         left, right = self.eval(s[3]), self.eval(s[4])
-        value = op(s[2], left, right) if varies(left) or varies(right) else UNKNOWN
+        value = op(s[2], left, right) if varies(left) or varies(right) or self.by_some() else UNKNOWN
         if right[0] in ("graph", "batch") and value == UNKNOWN:
             value = right if left != REDUCED else REDUCED  # a sum of what this rank's batches gave
         if left[0] == "sym" and left == right:
             value = left
         self.assign(s[3], self.sym(s[1]) if value == UNKNOWN else value, s[1])
         return True
+
+    def by_some(self) -> bool:
+        """Whether only some ranks come by here: how a number is made from another one is kept then."""
+        return any(map(depends_on_rank, self.path))
 
     def do_def(self, s: Stmt) -> bool:
         f = self.machine.program.nested(self.function, s[1], s[2])

@@ -82,6 +82,7 @@ GUARDING = Later(
 """A line that can part the ranks; one that only passes a rank on cannot."""
 NUMBER = Later(r"[ \t]*(\w+)[ \t]*=(?!=)")
 COUNTED = Later(r"\brange\(([^\n]*)")
+LOOPED = Later(r"\bfor\b[^\n]* in ([^\n]*):\n")
 GIVEN = Later(r"\b(\w+)\(([^\n()]*)")
 DECIDING_LINE = Later(r"(?:if|while|for|with|assert)\b[^\n]*:")
 SHORT = 14
@@ -283,13 +284,13 @@ class Suspects:
                     self._ranked.add(id(page.main))
 
     def counts_turns(self, f: Function, line: str) -> bool:
-        """Whether a line makes a number that a loop counts to (`n = total // world + (rank < total % world)`), or the
-        source of a collective."""
+        """Whether a line makes a number that a loop counts to (`n = total // world + (rank < total % world)`), what a
+        loop runs over, or the source of a collective."""
         made = NUMBER.match(line)
         if made is None:
             return False
         text = self.text_of(f)
-        given = COUNTED.findall(text) + [x for name, x in GIVEN.findall(text) if name in self.rooted]
+        given = COUNTED.findall(text) + LOOPED.findall(text) + [x for name, x in GIVEN.findall(text) if name in self.rooted]
         return any(made[1] in WORD.findall(x) for x in given)
 
     def by_own_data(self, page: Page) -> None:

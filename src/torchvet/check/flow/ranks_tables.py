@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import dotted, walk_expr
-from . import ranks_expressions
+from . import ranks_expressions, ranks_loops
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 COLLECTIVE_KINDS = frozenset(("collective", "method_collective", "group_create", "init"))
 VALUE_KINDS = frozenset(
-    ("rank_source", "local_rank_source", "rank_predicate", "uniform_source", "group_source", "rank_local_data_source")
+    (
+        "rank_source", "local_rank_source", "rank_predicate", "uniform_source", "group_source",
+        "rank_local_data_source", "share_source", "split_source",
+    )
 )
 SHARDING = ("deepspeed", "fsdp", "fully_sharded", "ddp_sharded", "colossalai")
 NUMBER_TESTS = frozenset(("isnan", "isinf", "isfinite"))
@@ -109,6 +112,10 @@ def value_of_row(f: Frame, row: Row, e: Expr, args: list[Value], keywords: dict[
         if row.family == "device_mesh":
             return ("group", ("mesh", dotted(e[2]) if e[0] == "call" else None))
         return ("group", ranks_expressions.axis_of(last.removesuffix("_gloo").removesuffix("_group")))
+    if kind == "split_source":
+        return ("sym", ("split", f.module.path, e[1]))
+    if kind == "share_source":
+        return ranks_loops.given_share(f, [*args, *keywords.values()], e)
     if last in NUMBER_TESTS and args:
         return number_test(f, args[0], e)
     if row.name.startswith("time."):
