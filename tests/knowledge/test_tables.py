@@ -31,7 +31,7 @@ def test_generated_modules_are_in_step_with_the_tables():
 
 def test_every_row_is_there(rows):
     assert len(rows) >= 672
-    assert {len(r) for r in rows.values()} == {11}
+    assert {len(r) for r in rows.values()} == {12}
 
 
 @pytest.mark.parametrize(

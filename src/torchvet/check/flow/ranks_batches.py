@@ -13,6 +13,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import dotted
 from ..source.patterns import Later, of_names
+from . import ranks_seeds
 from .ranks_values import FALSE, NONE, UNKNOWN, is_local
 
 TYPE_CHECKING = False
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from .ranks_machine import Machine
     from .ranks_values import Value
 
+OWN = ("shard", "loss", ranks_seeds.SEED)
 PREPARED = "prepared"
 """The class of a model (or loader) wrapped by a framework that chooses the wrapper when it runs."""
+SAID = ("shard", ranks_seeds.SEED)
+"""Origins that say for themselves why the data are this rank's own."""
 MISSING = "missing"
 """In place of `number`: there may be no batch at all."""
 NUMBER_OF = Later(r"(?i)loss|crit|acc|score|err|^average$|^mean$")
@@ -168,13 +172,13 @@ def indexed(v: Value, index: Value) -> Value:
 
 
 def asked(f: Frame, v: Value, e: Expr) -> Value:
-    """`if batch:`"""
-    return decision(f, v, e) if v[0] == "batch" and v[2] is MISSING else v
+    """`if batch:`, `if done:`"""
+    return decision(f, v, e) if v[0] == "batch" and (v[2] is MISSING or (v[2] and ranks_seeds.is_seeded(v))) else v
 
 
 def own(v: Value) -> bool:
     """What is known to be this rank's own: read from its share of the data, or from its loss in training."""
-    return v[0] == "batch" and v[1][2] in ("shard", "loss")
+    return v[0] == "batch" and v[1][2] in OWN
 
 
 def of_this_rank(v: Value) -> bool:
@@ -195,8 +199,9 @@ def agreed(f: Frame, e: Expr) -> None:
 
 
 def put_into(f: Frame, v: Value, e: Expr) -> None:
-    """`losses.append(loss.item())`: the list holds numbers of this rank alone."""
-    held = collected(v)
+    """`losses.append(loss.item())`: the list holds numbers of this rank alone; `logps.append(logp)`: what a backward
+    runs through."""
+    held = v if v[0] == "graph" else collected(v)
     name = dotted(e[2][2]) if held is not None else None
     if name is not None and held is not None:
         f.put(name, held)
@@ -204,7 +209,7 @@ def put_into(f: Frame, v: Value, e: Expr) -> None:
 
 def collected(v: Value) -> Value | None:
     """Several of this rank's own values together; None when they are not known to be its own."""
-    if v[0] == "local" and v[3] is not None and v[3][2] in ("shard", "loss"):
+    if v[0] == "local" and v[3] is not None and v[3][2] in OWN:
         return ("batch", v[3], False)
     return (*v[:2], False) if own(v) else None
 
@@ -250,6 +255,8 @@ def attribute(base: Value, name: str) -> Value | None:
 def called(f: Frame, base: Value, e: Expr) -> Value | None:
     """A method of a batch."""
     name = e[2][-1] if e[2][0] == "attr" else ""
+    if ranks_seeds.is_seeded(base) and not base[2]:
+        return ranks_seeds.called(base, name)
     whole = not e[3] and not any(k == "dim" for k, _ in e[4])
     if name in READS and whole:
         return decision(f, base, e)
@@ -285,7 +292,7 @@ def of_output(f: Frame, e: Expr, graph: Value) -> Value:
 
 
 def decision(f: Frame, base: Value, e: Expr) -> Value:
-    return ("local", ("batch", f.module.path, e[1]), "shard" if base[1][2] == "shard" else "batch", base[1])
+    return ("local", ("batch", f.module.path, e[1]), base[1][2] if base[1][2] in SAID else "batch", base[1])
 
 
 def number(f: Frame, v: Value, e: Any) -> Value | None:

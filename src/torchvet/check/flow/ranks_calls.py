@@ -6,7 +6,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import Function, dotted
 from ..source.patterns import Later
-from . import ranks_batches, ranks_expressions, ranks_flags, ranks_loops, ranks_models, ranks_tables
+from . import ranks_batches, ranks_expressions, ranks_flags, ranks_loops, ranks_models, ranks_seeds, ranks_tables
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -77,7 +77,7 @@ def call(f: Frame, e: Expr) -> Value:
     args, keywords, whole = arguments(f, e)
     # `nn.Linear(2, 2).cuda`, `Net().cuda`: with what is in it; `model.state_dict` after `model = FSDP(model)`
     known = callee[0] == "bound" and (
-        callee[1][0] in ("extinst", "wrapped")
+        callee[1][0] in ("extinst", "wrapped", "graph")
         or (callee[1][0] == "inst" and callee[2] in knowledge.graph("returns_self"))
         or is_choice(callee[1])
     )
@@ -93,6 +93,8 @@ def call(f: Frame, e: Expr) -> Value:
         if callee[0] in ("sym", "bound", "ext", "extinst"):
             perhaps_called(f, [*args, *keywords.values()], e)
         result = ranks_models.follows(f, callee, args, e)
+    if result == UNKNOWN and keywords:
+        result = ranks_seeds.handed(f, keywords, e)
     question = not e[3] and not e[4] and func[0] in ("name", "attr") and func[-1].startswith(STABLE)
     if question and holds_unknown(result) and not varies(result):
         return ("sym", ("stable", dotted(func)))
@@ -349,6 +351,10 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return ranks_models.wrap(f, row, base, args, keywords, e)
         if kind == "local_exit":
             return leave(f, args, e)
+        if kind == "generator":
+            return ranks_seeds.generator(f, args, keywords, e)
+        if kind == "draw":
+            return ranks_seeds.drawn(f, row, keywords, e)
         if kind == "higher_order":
             return args[0] if args and q == "torch.compile" else UNKNOWN
         if kind == "wraps_loader":
@@ -384,6 +390,10 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
         if knowledge.made_by_call(q):
             return ("extinst", q + "()", None)
         if last[:1].isupper():
+            if q.startswith("torch.distributions."):  # `Categorical(logits=policy(obs))`: its log_prob has a graph
+                graph = next((a for a in (*args, *keywords.values()) if ranks_models.is_graph(a)), None)
+                if graph is not None:
+                    return ranks_models.graph_of(graph)
             if q.startswith("torch.nn."):
                 return ("extinst", q, ranks_models.made_module(q, args))
             return ("extinst", q, keywords.get("sync_on_compute") == const(False) or unsynchronised(args) or None)
@@ -496,6 +506,10 @@ def builtin(f: Frame, name: str, args: list[Value], keywords: dict[str, Value], 
         if name in ("len", "sum", "max", "min", "any", "all", "next"):
             if is_local(v):
                 return derived_local(v, f.machine.origin(f, e, ""), "")
+            if ranks_batches.own(v) and name in ("sum", "max", "min"):
+                return ("batch", v[1], True)
+            if ranks_batches.own(v) and name in ("any", "all"):
+                return ranks_batches.decision(f, v, e)
             return REDUCED if v == REDUCED else UNKNOWN
         if name in ("list", "tuple", "set", "dict", "sorted", "iter", "enumerate", "zip", "reversed"):
             return next(

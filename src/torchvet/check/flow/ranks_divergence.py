@@ -21,6 +21,7 @@ SOURCES = {
     "batch": Text("a batch of this rank", "本 rank 的一个批次"),
     "keys": Text("only some ranks have this key", "只有部分 rank 有这个键"),
     "reduced": Text("reduce() leaves the result on one rank", "reduce() 只在一个 rank 上留下结果"),
+    "seed": Text("seeded by the rank", "随机种子取决于 rank"),
     "shard": Text("this rank's share of the data", "本 rank 的那一份数据"),
     "number": Text("a test of this rank's own numbers", "对本 rank 自己数值的判断"),
     "clock": Text("the clock of this rank", "本 rank 的时钟"),
@@ -103,7 +104,7 @@ class Divergence:
             return "group-made-by-some"
         if self.why == "caught":
             return "collective-after-rank-exit"
-        if self.why in ("clock", "signal", "flag") or (self.why == "shard" and self.kind == "leaves"):
+        if self.why in ("clock", "signal", "flag") or (self.why in ("shard", "seed") and self.kind == "leaves"):
             return "local-stop-decision"
         if self.why:
             return "local-skip"

@@ -346,7 +346,7 @@ def of_bool(f: Frame, e: Expr) -> Value:
     items = f.items
     depth: list[Any] = []
     for x in e[3]:
-        v = evaluate(f, x)
+        v = ranks_batches.asked(f, evaluate(f, x), x)
         if v == UNKNOWN:
             v = f.sym(x[1], "bool")
         values.append(v)

@@ -268,7 +268,8 @@ class Frame:
         self.env = dict(out)
         for e in ends:
             for name, v in e.items():
-                if v[0] == "batch" or (v[0] == "graph" and name in changed) or ranks_batches.table(v):
+                listed = start.get(name, UNKNOWN)[0] == "list"  # `losses.append(loss)`
+                if v[0] == "batch" or (v[0] == "graph" and (listed or name in changed)) or ranks_batches.table(v):
                     self.env[name] = v  # what the last turn left
         return items
 

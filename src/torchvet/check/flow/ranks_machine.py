@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import Function, Module, walk_block
-from . import ranks_batches, ranks_calls, ranks_contexts, ranks_expressions
+from . import ranks_batches, ranks_calls, ranks_contexts, ranks_expressions, ranks_seeds
 from .ranks_frames import Frame, assigned
 from .ranks_names import DEEPEST, Names
 from .ranks_values import NONE, REDUCED, UNKNOWN, carries, const, depends_on_rank, identified, leader_test, op, varies
@@ -44,6 +44,7 @@ class Machine(Names):
         super().__init__(program, suspects)
         self.at = 0
         self.shares: dict[int, Any] = {}
+        self.seeds: dict[str, Any] = {}
         self.raised: set[int] = set()
         """Exceptions of the program's own that a rank raises for its own data."""
         self.lacking: dict[int, frozenset[Any]] = {}
@@ -152,6 +153,7 @@ class Machine(Names):
             not self.suspects.matters(function)
             and not any(carries(v) or ranks_batches.of_this_rank(v) for v in bound.values())
             and not carries(receiver)
+            and not ranks_seeds.matters(receiver, bound)
         ):
             return None
         self._variants[id(function)] = variants + 1

@@ -82,6 +82,7 @@ GUARDING = Later(
 """A line that can part the ranks; one that only passes a rank on cannot."""
 NUMBER = Later(r"[ \t]*(\w+)[ \t]*=(?!=)")
 COUNTED = Later(r"\brange\(([^\n]*)")
+SEEDED = Later(r"\bRandom(?:State)?\(|default_rng\(")
 LOOPED = Later(r"\bfor\b[^\n]* in ([^\n]*):\n")
 GIVEN = Later(r"\b(\w+)\(([^\n()]*)")
 DECIDING_LINE = Later(r"(?:if|while|for|with|assert)\b[^\n]*:")
@@ -279,6 +280,9 @@ class Suspects:
                 decides = GUARDING.search(line) or any(n in counts or n in self.rooted for n in CALLED.findall(line))
                 decides = decides or not self.roots.isdisjoint(WORD.findall(line))
                 decides = decides or self.counts_turns(f, line)
+                if "seed" in line or SEEDED.search(line):
+                    self._deciding.add(id(f))
+                    decides = True
                 if decides and not page.in_prose(i):
                     self._ranked.add(id(f))
                     self._ranked.add(id(page.main))
@@ -290,7 +294,9 @@ class Suspects:
         if made is None:
             return False
         text = self.text_of(f)
-        given = COUNTED.findall(text) + LOOPED.findall(text) + [x for name, x in GIVEN.findall(text) if name in self.rooted]
+        given = (
+            COUNTED.findall(text) + LOOPED.findall(text) + [x for name, x in GIVEN.findall(text) if name in self.rooted]
+        )
         return any(made[1] in WORD.findall(x) for x in given)
 
     def by_own_data(self, page: Page) -> None:
@@ -499,7 +505,7 @@ class Suspects:
         """Whether what callers pass for a parameter can matter: its name is that of a rank, or a rank or a
         collective is
         read from it; in a small project also when it is called like a model."""
-        if name in self.words or ("oader" in name and id(f) in self._deciding):
+        if name in self.words or name.endswith("seed") or ("oader" in name and id(f) in self._deciding):
             return True
         text = self.text_of(f)
         called = calls_name(text, name)

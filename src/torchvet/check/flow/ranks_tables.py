@@ -32,8 +32,14 @@ if TYPE_CHECKING:
 COLLECTIVE_KINDS = frozenset(("collective", "method_collective", "group_create", "init"))
 VALUE_KINDS = frozenset(
     (
-        "rank_source", "local_rank_source", "rank_predicate", "uniform_source", "group_source",
-        "rank_local_data_source", "share_source", "split_source",
+        "rank_source",
+        "local_rank_source",
+        "rank_predicate",
+        "uniform_source",
+        "group_source",
+        "rank_local_data_source",
+        "share_source",
+        "split_source",
     )
 )
 SHARDING = ("deepspeed", "fsdp", "fully_sharded", "ddp_sharded", "colossalai")
