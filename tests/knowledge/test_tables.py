@@ -50,7 +50,7 @@ def test_every_row_is_there(rows):
         ("accelerate.accelerator.Accelerator.gather", "accelerate.Accelerator.gather"),
         ("accelerate.state.PartialState.is_main_process", "accelerate.Accelerator.is_main_process"),
         ("megatron.mpu.get_data_parallel_rank", "megatron.core.parallel_state.get_data_parallel_rank"),
-        ("numpy.random.randint", "numpy.random.*"),
+        ("numpy.random.permutation", "numpy.random.*"),
         ("ray.train.get_context.get_world_rank", "ray.train.get_context().get_world_rank"),
         ("torch.distributed._tensor.api.DTensor.full_tensor", "torch.distributed.tensor.DTensor.full_tensor"),
     ],

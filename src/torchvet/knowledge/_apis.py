@@ -563,6 +563,7 @@ ROWS = {
  'numpy.array_split': ('split_source', 'data', 'no', None, None, 'uniform', None, False, None, None, None, None),
  'torch.chunk': ('split_source', 'data', 'no', None, None, 'uniform', None, False, None, None, None, None),
  'torch.tensor_split': ('split_source', 'data', 'no', None, None, 'uniform', None, False, None, None, None, None),
+ 'numpy.random.*': ('rank_local_data_source', 'data', 'no', None, None, 'rank_local', None, True, None, None, None, None),
  'random.seed': ('seeds', 'random', 'no', None, None, 'rank_local', None, False, None, None, None, None),
  'numpy.random.seed': ('seeds', 'numpy', 'no', None, None, 'rank_local', None, False, None, None, None, None),
  'torch.manual_seed': ('seeds', 'torch', 'no', None, None, 'rank_local', None, False, None, None, None, None),

@@ -563,6 +563,7 @@ NOTES = {
  'numpy.array_split': ('the first parts are one longer', 'NumPy reference: numpy.array_split'),
  'torch.chunk': ('the last part is shorter, and there may be fewer than asked for', 'PyTorch reference: torch.chunk'),
  'torch.tensor_split': ('the first parts are one longer', 'PyTorch reference: torch.tensor_split'),
+ 'numpy.random.*': ('', 'inferred (semantics)'),
  'random.seed': ('', 'Python library reference: random'),
  'numpy.random.seed': ('', 'NumPy reference: random'),
  'torch.manual_seed': ('', 'PyTorch reference: torch.random'),

@@ -38,8 +38,8 @@ class Divergence:
 
     `kind`: "guarded" (a collective under a guard), "exit" (after some ranks left), "order", "trips", "leaves" (a loop),
     "roots" (each rank names another source).
-    `why` says what data of one rank decides ("number", "clock", "signal", "share", "set"), "" for a rank test; "caught": an
-    exception among ranks that a rank test chose.
+    `why` says what data of one rank decides ("number", "clock", "signal", "share", "set"), "" for a rank test;
+    "caught": an exception among ranks that a rank test chose.
     `op` is the collective, at `module`, `pos`; `guard` is (module, pos of the test, Value); `exit` the position
     where ranks
     leave, in the guard's module, or None; `origin` (module path, pos, name) where the rank enters; `chain` the calls

@@ -54,7 +54,7 @@ def own(f: Frame, e: Expr, number: bool) -> Value:
 
 
 def is_seeded(v: Value) -> bool:
-    return v[0] == "batch" and v[1][2] == SEED
+    return bool(v[0] == "batch" and v[1][2] == SEED)
 
 
 def matters(receiver: Value | None, bound: dict[str, Value]) -> bool:

@@ -184,7 +184,8 @@ class Node:
     """A step of one abstract rank with all that follows it. Two nodes of one table are equal when they are the same
     object.
 
-    kind "op": data is (Op, chain, the root that this rank names or None); "call": a callee that is not inlined, data is (Trace, chain, pos);
+    kind "op": data is (Op, chain, the root that this rank names or None);
+    "call": a callee that is not inlined, data is (Trace, chain, pos);
     "branch": key is a value that is the same everywhere, `next` when it is true, `other` when not;
     "loop": key, data is (item, trip on this rank, chain), `other` is the body, `next` what follows;
     "mark": a guard that depends on the rank, data is (item, Trace, chain, taken): no step, only a note for the report;

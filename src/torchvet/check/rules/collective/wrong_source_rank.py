@@ -17,10 +17,7 @@ RULE = Rule(
     severity=WARNING,
     confidence=LIKELY,
     since="0.1",
-    summary=Text(
-        "a group-local rank as source where a global one is expected, or another source on each rank",
-        "需要全局 rank 的地方使用了组内 rank，或各 rank 指定的源不同",
-    ),
+    summary=Text("a group-local rank as source where a global one is expected", "需要全局 rank 的地方使用了组内 rank"),
 )
 
 
