@@ -173,7 +173,9 @@ def indexed(v: Value, index: Value) -> Value:
 
 def asked(f: Frame, v: Value, e: Expr) -> Value:
     """`if batch:`, `if done:`"""
-    return decision(f, v, e) if v[0] == "batch" and (v[2] is MISSING or (v[2] and ranks_seeds.is_seeded(v))) else v
+    return (
+        decision(f, v, e) if v[0] == "batch" and (v[2] is MISSING or (v[2] is True and ranks_seeds.is_seeded(v))) else v
+    )
 
 
 def own(v: Value) -> bool:
@@ -255,7 +257,7 @@ def attribute(base: Value, name: str) -> Value | None:
 def called(f: Frame, base: Value, e: Expr) -> Value | None:
     """A method of a batch."""
     name = e[2][-1] if e[2][0] == "attr" else ""
-    if ranks_seeds.is_seeded(base) and not base[2]:
+    if ranks_seeds.is_generator(base):
         return ranks_seeds.called(base, name)
     whole = not e[3] and not any(k == "dim" for k, _ in e[4])
     if name in READS and whole:
@@ -276,6 +278,8 @@ def compared(f: Frame, a: Value, b: Value, e: Expr) -> Value | None:
     one = a if a[0] == "batch" else b
     if e[0] == "cmp" and e[2][0] in ("in", "not in") and len(one) > 3 and a[0] == "const" and a[1] in one[3]:
         return decision(f, one, e)
+    if ranks_seeds.is_generator(one):
+        return None
     if e[0] == "cmp" and one[2]:
         return decision(f, one, e)
     return one if e[0] != "cmp" or e[2][0] not in ("is", "is not", "in", "not in") else None
@@ -297,4 +301,4 @@ def decision(f: Frame, base: Value, e: Expr) -> Value:
 
 def number(f: Frame, v: Value, e: Any) -> Value | None:
     """`int(batch.sum())`, `bool(mask.any())`."""
-    return decision(f, v, e) if v[2] else None
+    return decision(f, v, e) if v[2] and not ranks_seeds.is_generator(v) else None

@@ -391,9 +391,13 @@ def outside(f: Frame, q: str, base: Value | None, args: list[Value], keywords: d
             return ("extinst", q + "()", None)
         if last[:1].isupper():
             if q.startswith("torch.distributions."):  # `Categorical(logits=policy(obs))`: its log_prob has a graph
-                graph = next((a for a in (*args, *keywords.values()) if ranks_models.is_graph(a)), None)
+                given = (*args, *keywords.values())
+                graph = next((a for a in given if ranks_models.is_graph(a)), None)
                 if graph is not None:
                     return ranks_models.graph_of(graph)
+                data = next((a for a in given if ranks_batches.own(a)), None)
+                if data is not None:
+                    return ("batch", data[1], False)
             if q.startswith("torch.nn."):
                 return ("extinst", q, ranks_models.made_module(q, args))
             return ("extinst", q, keywords.get("sync_on_compute") == const(False) or unsynchronised(args) or None)

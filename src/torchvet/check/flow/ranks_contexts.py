@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ... import knowledge
-from . import ranks_calls, ranks_expressions
+from . import ranks_calls, ranks_expressions, ranks_loops
 from .ranks_values import (
+    FALSE,
     NONE,
     TRUE,
     UNKNOWN,
     op,
+    truth,
 )
 from .traces import Op, Trace
 
@@ -46,6 +48,10 @@ def enter(f: Frame, context: Expr, pos: int) -> tuple[Value, Items, Items, bool]
             before, after = first_context(f, row, args, keywords, context)
         elif row is not None and row.kind == "join_context":
             f.in_join = True
+        elif row is not None and row.kind == "share_context":
+            args, keywords, _ = ranks_calls.arguments(f, context)
+            if truth(keywords.get("apply_padding", args[1] if len(args) > 1 else FALSE)) is False:
+                value = ranks_loops.own_share(f, context)
         elif q == "contextlib.suppress":
             mild = True
         elif callee[0] == "func" and "contextmanager" in callee[1].decorator_names():

@@ -252,6 +252,8 @@ class Frame:
                         if varies(v) and v != start.get(name):
                             v = self.plainly(v, pos, name)
                             carried[name] = op("sel", self.sym(pos, "first"), start.get(name, UNKNOWN), v)
+                        elif ranks_batches.own(v) and ranks_batches.own(start.get(name, UNKNOWN)):
+                            carried[name] = v  # `obs = env.reset()`, then `obs = env.step(action)` in every turn
                 for e in ends if self.dots else ():
                     for name, v in e.items():
                         # `stopper(loss)` in the turn before, `while not stopper.stop`

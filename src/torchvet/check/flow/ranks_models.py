@@ -13,7 +13,7 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import dotted
 from ..source.patterns import Later
-from . import ranks_batches, ranks_calls, ranks_tables
+from . import ranks_batches, ranks_calls, ranks_seeds, ranks_tables
 from .ranks_values import FALSE, NONE, REDUCED, TRUE, UNKNOWN, op, truth
 from .traces import Op
 
@@ -304,16 +304,16 @@ def follows(f: Frame, callee: Value, args: list[Value], e: Expr) -> Value:
         ranks_batches.agreed(f, e)
         return REDUCED
     removes = name in knowledge.graph("remover_methods") or name in knowledge.graph("remover_builtins")
+    graph = next((graph_of(a) for a in args if is_graph(a)), None)
+    if graph is not None:
+        if not removes:
+            return graph
+        if name == "float":
+            return ranks_batches.of_output(f, e, graph)
+        return ("batch", graph[2], False) if len(graph) > 2 else UNKNOWN
     for a in args:
-        if is_graph(a):
-            graph = graph_of(a)
-            if not removes:
-                return graph
-            if name == "float":
-                return ranks_batches.of_output(f, e, graph)
-            return ("batch", graph[2], False) if len(graph) > 2 else UNKNOWN
-        if ranks_batches.own(a):
-            external = str(callee[1]) if callee[0] == "ext" else ""
+        if ranks_batches.own(a) and not ranks_seeds.is_generator(a):
+            external = str(callee[1]) if callee[0] in ("ext", "extinst") else ""
             return ranks_batches.passed(name, external, a, len(args) == 1 and not e[4])
     return UNKNOWN
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .ranks_machine import Machine
     from .ranks_values import Value
 
+GENERATOR = "generator"
+"""In place of `number` of a batch: it is what numbers are drawn from."""
 SEED = "seed"
 """The keyword by which everything that draws numbers takes its seed."""
 
@@ -30,7 +32,7 @@ def generator(f: Frame, args: list[Value], keywords: dict[str, Value], e: Expr) 
     given = args[0] if args else keywords.get(SEED, UNKNOWN)
     if not depends_on_rank(given):
         return UNKNOWN
-    made = own(f, e, False)
+    made = own(f, e)
     return seeded(f, made, e)
 
 
@@ -38,7 +40,8 @@ def handed(f: Frame, keywords: dict[str, Value], e: Expr) -> Value:
     """`gym.make(name, seed=seed + rank)`, `env.reset(seed=rank)`: a call that is not followed."""
     if SEED not in keywords or not depends_on_rank(keywords[SEED]):
         return UNKNOWN
-    return seeded(f, own(f, e, False), e)
+    made = seeded(f, own(f, e), e)
+    return called(made, e[2][-1]) if e[2][0] == "attr" else made
 
 
 def seeded(f: Frame, made: Value, e: Expr) -> Value:
@@ -49,12 +52,16 @@ def seeded(f: Frame, made: Value, e: Expr) -> Value:
     return made
 
 
-def own(f: Frame, e: Expr, number: bool) -> Value:
-    return ("batch", (f.module.path, e[1], SEED), number)
+def own(f: Frame, e: Expr) -> Value:
+    return ("batch", (f.module.path, e[1], SEED), GENERATOR)
 
 
 def is_seeded(v: Value) -> bool:
     return bool(v[0] == "batch" and v[1][2] == SEED)
+
+
+def is_generator(v: Value) -> bool:
+    return bool(v[0] == "batch" and v[2] is GENERATOR)
 
 
 def matters(receiver: Value | None, bound: dict[str, Value]) -> bool:
@@ -66,7 +73,8 @@ def matters(receiver: Value | None, bound: dict[str, Value]) -> bool:
 
 def called(base: Value, name: str) -> Value:
     """A method of what the rank has seeded: only those of generators and environments draw."""
-    return ("batch", base[1], True) if any(r.kind == "draw" for r in knowledge.methods(name)) else UNKNOWN
+    draws = any(r.kind == "draw" for r in knowledge.methods(name))
+    return ("batch", base[1], True) if draws else UNKNOWN
 
 
 def drawn(f: Frame, row: Row, keywords: dict[str, Value], e: Expr) -> Value:

@@ -89,7 +89,14 @@ DECIDING_LINE = Later(r"(?:if|while|for|with|assert)\b[^\n]*:")
 SHORT = 14
 """A function of at most this many lines that returns a test of a rank is a rank predicate by name."""
 RANK_VARIABLES = frozenset(("RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_RANK"))
-RANK_KINDS = ("rank_source", "local_rank_source", "rank_predicate", "rank_guard_decorator", "first_context")
+RANK_KINDS = (
+    "rank_source",
+    "local_rank_source",
+    "rank_predicate",
+    "rank_guard_decorator",
+    "first_context",
+    "share_context",
+)
 STEP_KINDS = (
     "collective",
     "method_collective",
@@ -98,6 +105,7 @@ STEP_KINDS = (
     "forward_collective",
     "backward_collective",
 )
+SHARE_KINDS = ("share_source", "split_source")
 NUMBER_TESTS = {"isnan", "isinf", "isfinite"}
 DECISIONS = {"isnan", "isinf", "isfinite", "signal"}
 """Words of decisions that a rank takes on its own data."""
@@ -144,6 +152,8 @@ class Suspects:
         self.rooted = {r.last: r.root.partition(" ") for r in rows if r.root}
         """Collectives with a source or destination, and its keyword and position."""
         self.roots = {keyword for keyword, _, _ in self.rooted.values()}
+        self.handing = {q.rpartition(".")[2] for kind in SHARE_KINDS for q in knowledge.names(kind)} | set(self.rooted)
+        """Names of calls to which a rank is handed because it decides something."""
         self.flags: set[str] = set()
         """Fields that are written under a rank test or by a signal handler."""
         self.hot_names: set[str] = set()
@@ -277,7 +287,7 @@ class Suspects:
                 if id(f) in self._ranked:
                     continue
                 line = page.line(i)[1].partition("#")[0]
-                decides = GUARDING.search(line) or any(n in counts or n in self.rooted for n in CALLED.findall(line))
+                decides = GUARDING.search(line) or any(n in counts or n in self.handing for n in CALLED.findall(line))
                 decides = decides or not self.roots.isdisjoint(WORD.findall(line))
                 decides = decides or self.counts_turns(f, line)
                 if "seed" in line or SEEDED.search(line):

@@ -123,7 +123,7 @@ def _subject_of_import(data: bytes, torch: bool, has: Has) -> bool:
     """Subjects of special libraries, which are imported at the top of a file."""
     # up to the first class or function: a quarter of the bytes in a library of models
     head = data[: _end_of_imports(data)]
-    if has(head, b"ccelerat") and has(data, b"wait_for_everyone"):
+    if has(head, b"ccelerat") and (has(data, b"wait_for_everyone") or has(data, b"split_between_processes(")):
         return True
     if has(head, b"ightning") and has(data, b"global_zero"):
         return True
