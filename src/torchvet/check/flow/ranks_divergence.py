@@ -102,6 +102,8 @@ class Divergence:
             return "collective-order" if self.why == "set" else "uneven-loop"
         if self.subject == "group" and self.kind in ("guarded", "order"):
             return "group-made-by-some"
+        if self.op.row is not None and self.op.row.kind == "stop_flag":
+            return "local-stop-decision"
         if self.why == "caught":
             return "collective-after-rank-exit"
         if self.why in ("clock", "signal", "flag") or (self.why in ("shard", "seed") and self.kind == "leaves"):

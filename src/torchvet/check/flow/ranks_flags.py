@@ -12,7 +12,8 @@ from __future__ import annotations
 from ..program.model import blocks_of, dotted
 from ..source.patterns import Later, of_names
 from .ranks_batches import of_this_rank
-from .ranks_values import REDUCED, UNKNOWN, depends_on_rank, op, varies
+from .ranks_values import REDUCED, UNKNOWN, depends_on_rank, op, truth, varies
+from .traces import Op
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .ranks_frames import Frame
     from .ranks_names import Names
     from .ranks_values import Value
-    from .traces import Trace
+    from .traces import Item, Trace
 
 AGREES = Later(r"reduce|broadcast|gather|sync|any_rank|all_rank|agree|check_trigger")
 
@@ -114,6 +115,29 @@ class Flags:
                 else:
                     todo += [(b, guards) for b in blocks_of(s)]
         return found
+
+
+def asked_to_stop(f: Frame, t: Expr, value: Value) -> None:
+    """`control.should_training_stop = True`: the loop of a framework ends on this rank, and the others wait in the next
+    step of training. Nothing is said where some line of the module agrees on the field."""
+    row = f.machine.suspects.stops.get(t[3])
+    if row is None or row.family not in f.machine.hosts(f.module) or truth(value) is False:
+        return
+    if not varies(value) and not any(map(varies, f.path)):
+        return  # all of them end
+    holder = str(t[2][-1]).lower() if t[2][0] in ("name", "attr") else ""
+    if holder not in row.name.lower().split(".")[-2]:
+        return
+    program = f.machine.program
+    for number in program.lines_with(f.module.path, f".{t[3]}"):
+        if AGREES.search(program.source_line(f.module.path, number).replace(t[3], "")):
+            return
+    stop: Item = ("op", Op(STEP, f"stop:{t[3]}", "world", f.module, t[1], row, False, row.family))
+    f.items.append(("if", value, (stop,), (), t[1], t[1]) if varies(value) else stop)
+
+
+STEP = "training_step"
+"""What the ranks that go on run next."""
 
 
 def set_by_signal(f: Function, name: str, text: str) -> Value | None:

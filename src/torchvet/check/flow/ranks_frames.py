@@ -9,7 +9,7 @@ unknown, and once more when a turn leaves something behind that depends on the r
 from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
-from . import ranks_batches, ranks_contexts, ranks_expressions, ranks_loops
+from . import ranks_batches, ranks_contexts, ranks_expressions, ranks_flags, ranks_loops
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -489,6 +489,7 @@ class Frame:
                     v = self.sym(pos, i)
                 self.assign(x, v, pos)
         elif kind == "attr":
+            ranks_flags.asked_to_stop(self, t, value)
             whole = dotted(t)
             if whole is not None:
                 self.forget(whole)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 PADDED = Later(
     r"pad|drop_last|\)\s*\*\s*[\w.]*(?:world|gpus|size|replicas|proc)"
-    r"|//\s*[\w.]*(?:world|gpus|size|replicas|proc)[\w.]*(?:\(\))?\s*\*",
+    r"|//\s*[\w.]*(?:world|gpus|size|replicas|proc)[\w.]*(?:\(\))?\s*\*"
+    r"|-\s*(?:[\w.]+|\(?len\([\w.]+\)\)?)\s*%\s*[\w.]*(?:world|gpus|size|replicas|proc)",
     2,
 )
 """Text of code that makes the shares equal."""
@@ -159,9 +160,10 @@ def find_share(machine: Machine, method: Function) -> Any:
         counted = s[0] == "if" and any(x[0] == "bin" and x[2] == "%" for x in walk_expr(s[2]))
         if counted and depends_on_rank(machine.pure(frame, s[2])):  # `if i % world != rank: continue`
             return machine.origin(frame, s[2], "share")
-        if s[0] not in ("for", "while", "return"):
+        handed = s[0] == "expr" and s[2][0] == "yieldfrom"
+        if s[0] not in ("for", "while", "return") and not handed:
             continue
-        for e in expressions_of(s)[:1]:
+        for e in (s[2][2],) if handed else expressions_of(s)[:1]:
             for x in leaves(machine.pure(frame, e)):
                 if x[0] == "local" and x[2] == "share" and x[1][0] != "even":
                     return x[3]

@@ -164,6 +164,8 @@ class Look:
         if kind == "assign" or kind == "ann" or kind == "aug":
             targets = s[2] if kind == "assign" else (s[2 if kind == "ann" else 3],)
             self.assign(targets, words, above)
+            if any(t[0] == "attr" and t[3] in self.parting.suspects.stops for t in targets):
+                return HOT
             return held
         if kind == "if" or kind == "while":
             inner = (*above, words)

@@ -154,6 +154,8 @@ class Suspects:
         self.roots = {keyword for keyword, _, _ in self.rooted.values()}
         self.handing = {q.rpartition(".")[2] for kind in SHARE_KINDS for q in knowledge.names(kind)} | set(self.rooted)
         """Names of calls to which a rank is handed because it decides something."""
+        self.stops = {q.rpartition(".")[2]: r for q in knowledge.names("stop_flag") if (r := knowledge.api(q))}
+        """Fields by which a callback ends the loop of a framework."""
         self.flags: set[str] = set()
         """Fields that are written under a rank test or by a signal handler."""
         self.hot_names: set[str] = set()
@@ -239,6 +241,9 @@ class Suspects:
         heat = Heat(self, where, counts)
         heat.spread()
         self._hot, self.hot_names, self.plain_names = heat.hot, heat.names, heat.plain
+        for page in self.pages.values():
+            for name in page.tokens & self.stops.keys():
+                self._hot |= {id(page.at(i)) for i in page.places(name) if page.line(i)[1].lstrip()[:3] != "if "}
 
     def rank(self, page: Page, counts: dict[str, int]) -> None:
         """Functions with a line on which a rank can decide something, or is handed to a function of the project."""

@@ -11,7 +11,6 @@ from .ranks_values import (
     TRUE,
     UNKNOWN,
     const,
-    depends_on_rank,
     is_local,
     leaves,
     op,
@@ -246,14 +245,16 @@ def group_of_own(f: Frame, row: Row, ranks: Value, e: Expr, sure: bool) -> Value
 
 
 def root_of(row: Row, args: list[Value], keywords: dict[str, Value]) -> Value:
-    """The rank that gives or gets: a number, or an expression over the own rank; `UNKNOWN` for all else."""
+    """The rank that gives or gets: a number, or an expression over the own rank; `UNKNOWN` for all else, also for what
+    only a name says (`def share(x, rank): broadcast(x, src=rank)`: the one that is given may be the source)."""
     if row.root is None:
         return UNKNOWN
     name, _, at = row.root.partition(" ")
     given = keywords.get(name, keywords.get("group_" + name))
     if given is None:
         given = args[int(at)] if int(at) < len(args) else UNKNOWN
-    return given if given[0] == "const" or depends_on_rank(given) else UNKNOWN
+    ranks = [x for x in leaves(given) if x[0] == "rank"]
+    return given if given[0] == "const" or (ranks and all(x[2] for x in ranks)) else UNKNOWN
 
 
 SOURCES = {"broadcast": 1, "broadcast_object_list": 1, "reduce": 1}

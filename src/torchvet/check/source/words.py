@@ -41,6 +41,9 @@ FORKED = (
 )  # fmt: skip
 """What does not survive the fork into a loader's worker when a dataset holds it."""
 
+BETWEEN = (b"wait_for_everyone", b"split_between_processes(", b"process_index")
+"""Subjects in a file that imports accelerate."""
+
 RUNTIME = (
     b"cudaEventCreate", b"cudaStreamCreate", b"cudaHostAlloc", b"cudaHostRegister", b"cudaGraphInstantiate",
     b"cudaStreamEndCapture", b"cudaIpcOpenMemHandle", b"cublasCreate", b"cudnnCreate", b"ncclCommInitRank",
@@ -123,14 +126,18 @@ def _subject_of_import(data: bytes, torch: bool, has: Has) -> bool:
     """Subjects of special libraries, which are imported at the top of a file."""
     # up to the first class or function: a quarter of the bytes in a library of models
     head = data[: _end_of_imports(data)]
-    if has(head, b"ccelerat") and (has(data, b"wait_for_everyone") or has(data, b"split_between_processes(")):
-        return True
+    if has(head, b"ccelerat"):
+        for word in BETWEEN:
+            if has(data, word):
+                return True
     if has(head, b"ightning") and has(data, b"global_zero"):
         return True
     if has(data[:IMPORTS], b"ataset") and has(data, b"__getitem__"):  # often the base of the first class
         for word in FORKED:
             if has(data, word):
                 return True
+    if has(head, b"Callback") and (has(data, b".should_training_stop =") or has(data, b".should_stop =")):
+        return True
     if has(head, b"Trainer") and has(data, b"def compute_loss("):
         return True
     if has(head, b"TrainingArg") and (has(data, b"TrainingArguments(") or has(data, b"dataloader_num_workers")):
