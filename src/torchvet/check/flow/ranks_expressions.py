@@ -388,8 +388,8 @@ def of_ifexp(f: Frame, e: Expr) -> Value:
     if known is not None:
         return evaluate(f, e[3] if known else e[4])
     guard = test if test != UNKNOWN else f.sym(e[1], "ifexp")
-    then, then_items = f.beside(e[3])
-    other, other_items = f.beside(e[4])
+    then, then_items = f.beside(e[3], guard)
+    other, other_items = f.beside(e[4], op("not", guard))
     if then_items or other_items:
         f.items.append(("if", guard, then_items, other_items, e[1], e[2][1]))
     return one_of(guard, then, other)

@@ -128,11 +128,15 @@ class Frame:
         self.items, self.env = items, env
         return out
 
-    def beside(self, e: Expr) -> tuple[Value, Items]:
+    def beside(self, e: Expr, guard: Value | None = None) -> tuple[Value, Items]:
         """The value of an expression and the items that evaluating it gives, kept apart."""
         items = self.items
         self.items = []
+        if guard is not None:
+            self.path.append(guard)
         v = self.eval(e)
+        if guard is not None:
+            self.path.pop()
         out = tuple(self.items)
         self.items = items
         return v, out

@@ -47,7 +47,7 @@ def handed(f: Frame, keywords: dict[str, Value], e: Expr) -> Value:
 def seeded(f: Frame, made: Value, e: Expr) -> Value:
     """What a method that takes a seed is called on is seeded by it as well."""
     holder = dotted(e[2][2]) if e[2][0] == "attr" else None
-    if holder is not None and f.env.get(holder, UNKNOWN)[0] in ("sym", "extinst"):
+    if holder is not None and f.eval(e[2][2])[0] in ("sym", "extinst", "bound"):
         f.put(holder, made)
     return made
 
