@@ -18,6 +18,7 @@ from .traces_questions import (
     first_op,
     keys_in,
     left_by,
+    not_agreed,
     ops_of,
     swallowing,
 )
@@ -212,7 +213,8 @@ def uneven(d: Difference) -> Divergence | None:
     """A loop that turns differently on each rank, with collectives in its turns."""
     item, trace, _, _ = d.node.data
     leaf = next((x for x in leaves(item[2]) if x[0] in ("local", "rank")), None)
-    step = next((o for o in ops_of(item[3]) if not perhaps_silent(o)), None) or first_op(item[3])
+    turn = not_agreed(item[3])
+    step = next((o for o in ops_of(turn) if not perhaps_silent(o)), None) or first_op(turn)
     if leaf is None or step is None:
         return None
     if leaf[2] == "set" and step.row is not None and step.row.result == "none":

@@ -4,7 +4,7 @@ exception there."""
 from __future__ import annotations
 
 from ... import knowledge
-from .ranks_values import LEADER, at, depends_on_rank, truth, varies
+from .ranks_values import LEADER, REDUCED, at, depends_on_rank, parts, truth, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,25 @@ def left_by(item: Item) -> Item | None:
         if out is not None and not reraises and out[1] != "raise":
             return out
     return None
+
+
+def not_agreed(items: Items) -> Items:
+    """What a turn runs without asking for a number that all ranks have agreed on: `if step < fewest: all_reduce(x)` with
+    the fewest turns of any rank runs as often on each."""
+    out: list[Item] = []
+    for item in items:
+        if item[0] == "if":
+            if holds_agreed(item[1]):
+                if any(x[0] == "exit" for x in every(item[2] + item[3])):
+                    break
+                continue
+            item = (*item[:2], not_agreed(item[2]), not_agreed(item[3]), *item[4:])
+        out.append(item)
+    return tuple(out)
+
+
+def holds_agreed(v: Value) -> bool:
+    return v == REDUCED or any(map(holds_agreed, parts(v)))
 
 
 def chosen_tries(items: Items, test: Item | None = None, out: dict[int, Item] | None = None) -> dict[int, Item]:
