@@ -870,6 +870,7 @@ ALIASES = {
  'pytorch_lightning.utilities.rank_zero_only': 'lightning_utilities.core.rank_zero.rank_zero_only',
  'pytorch_lightning.utilities.rank_zero.rank_zero_only': 'lightning_utilities.core.rank_zero.rank_zero_only',
  'lightning.fabric.utilities.rank_zero.rank_zero_only': 'lightning_utilities.core.rank_zero.rank_zero_only',
+ 'lightning.fabric.utilities.rank_zero_only': 'lightning_utilities.core.rank_zero.rank_zero_only',
  'pytorch_lightning.utilities.distributed.rank_zero_only': 'lightning_utilities.core.rank_zero.rank_zero_only',
  'lightning.pytorch.utilities.rank_zero.rank_zero_only': 'lightning_utilities.core.rank_zero.rank_zero_only',
  'megatron.core.mpu.initialize_model_parallel': 'megatron.core.parallel_state.initialize_model_parallel',

@@ -20,9 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..program.model import Expr
+    from ..program.model import Expr, Function
     from .ranks_frames import Frame
     from .ranks_machine import Machine
+    from .ranks_names import Names
     from .ranks_values import Value
 
 OWN = ("shard", "loss", ranks_seeds.SEED)
@@ -39,7 +40,7 @@ COUNTS = frozenset(("range", "len"))
 """Calls that make numbers of a loader; all others (`enumerate`, `tqdm`, a generator) hand on its batches."""
 READS = frozenset(("item", "any", "all", "equal"))
 """Methods that read a value; the shape (`size`, `numel`, `dim`, `len`) is not among them."""
-NUMBERS = frozenset(("sum", "max", "min", "mean", "prod", "count_nonzero", "amax", "amin"))
+NUMBERS = frozenset(("sum", "max", "min", "mean", "prod", "count_nonzero", "amax", "amin", "norm", "std"))
 SHAPES = frozenset(("size", "numel", "dim", "shape", "ndim", "device", "dtype", "is_cuda", "get_device", "type",
                     "requires_grad"))  # fmt: skip
 TABLE = frozenset(("items", "values", "keys", "get", "pop"))
@@ -79,6 +80,19 @@ def element(f: Frame, iterated: Expr, value: Value, pos: int) -> Value | None:
     if iterated[0] == "call" and iterated[2][0] == "name" and iterated[2][2] == "enumerate":
         return ("tuple", (("sym", ("v", f.module.path, pos, "number")), batch))
     return batch
+
+
+def of_hook(names: Names, function: Function, p: Any) -> Value | None:
+    """The batch that a framework hands to a step of training: it gives each rank its share of the data."""
+    if function.name != HOOK or not function.is_method or p is not function.params[min(1, len(function.params) - 1)]:
+        return None
+    bases = names.program.bases(function.owner)[1] if function.owner is not None else ()
+    if not any(b.endswith(HOOKED) for b in bases):
+        return None
+    return ("batch", (function.module.path, function.pos, "shard"), False)
+
+
+HOOK, HOOKED = "training_step", ".LightningModule"
 
 
 def loader_of(f: Frame, e: Expr, value: Value) -> Value:

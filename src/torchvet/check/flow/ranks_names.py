@@ -312,6 +312,7 @@ class Names:
             v = unknown
         if not varies(v) and v[0] not in FUNCTION_KINDS:
             v = self.spawned(function, p) or self.denoted_param(function, p) or v
+            v = ranks_batches.of_hook(self, function, p) or v
         if v[0] == "sym" and not any(x[0] == "sym" and x[1] != unknown[1] for x in values):
             hinted = self.hinted(function, p)
             if hinted is not None:
@@ -485,10 +486,8 @@ class Names:
         needle = f".{name} ="
         found: Value | None = None
         for path in dict.fromkeys((f.module.path, *self.near(f.module.path))):
-            if needle not in (self.program.text(path) or ""):
-                continue
             module = self.program.modules.get(path)
-            if module is None:
+            if module is None or needle not in (self.program.text(path) or ""):
                 continue
             for g in (self.program.main(module), *module.all_functions()):
                 for _, value in self.attributes_set(g, name):
@@ -596,4 +595,4 @@ class PureFrame(Frame):
 
 
 _member_rows: dict[str, list[Row]] = {}
-OWN_NAMES = frozenset(("full_tensor",))
+OWN_NAMES = frozenset(("full_tensor", "redistribute"))

@@ -50,7 +50,7 @@ SET_FIELD = Later(r"self\.(\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(")
 HANDLER = Later(r"except(?<=\bexcept)\b([^\n]*):[^\n]*\n((?:[ \t]+[^\n]*\n){1,5})")
 LEAVING = {"continue", "break"}
 DATA_TEST = Later(
-    r"if\b(?<=[ \tl]if)[^\n#]*(?:\.(?:item|any|all|sum|max|min|mean)\([^\n]*:|\bloss\w*(?:\.\w+\(\))*\s*[<>])"
+    r"if\b(?<=[ \tl]if)[^\n#]*(?:\.(?:item|any|all|sum|max|min|mean|norm)\([^\n]*:|\bloss\w*(?:\.\w+\(\))*\s*[<>])"
 )
 """A decision on the values of a tensor: those of a batch are this rank's own."""
 LEFT = Later(
@@ -266,7 +266,7 @@ class Suspects:
                 words = set(WORD.findall(m.group(2)))
                 if words & LEAVING or "StopIteration" in m.group(1) or not words.isdisjoint(self.steps):
                     self._ranked.add(id(page.at(m.start())))
-        if "loader" in page.text or "Loader" in page.text:
+        if "loader" in page.text or "Loader" in page.text or "training_step" in page.tokens:
             for m in DATA_TEST.finditer(page.text):
                 if page.before(m.start()).strip() in ("", "el"):
                     self._deciding.add(id(page.at(m.start())))

@@ -75,8 +75,8 @@ def left_by(item: Item) -> Item | None:
 
 
 def not_agreed(items: Items) -> Items:
-    """What a turn runs without asking for a number that all ranks have agreed on: `if step < fewest: all_reduce(x)` with
-    the fewest turns of any rank runs as often on each."""
+    """What a turn runs without asking for a number that all ranks have agreed on: `if step < fewest: all_reduce(x)`,
+    with the fewest turns of any rank, runs as often on each."""
     out: list[Item] = []
     for item in items:
         if item[0] == "if":
