@@ -136,9 +136,10 @@ def _subject_of_import(data: bytes, torch: bool, has: Has) -> bool:
         for word in FORKED:
             if has(data, word):
                 return True
-    if has(head, b"Callback") or has(head, b"ightning"):
-        if has(data, b".should_training_stop =") or has(data, b".should_stop ="):
-            return True
+    if (has(head, b"Callback") or has(head, b"ightning")) and (
+        has(data, b".should_training_stop =") or has(data, b".should_stop =")
+    ):
+        return True
     if has(head, b"Trainer") and has(data, b"def compute_loss("):
         return True
     if has(head, b"TrainingArg") and (has(data, b"TrainingArguments(") or has(data, b"dataloader_num_workers")):
