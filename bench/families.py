@@ -30,7 +30,9 @@ def main(folders: list[str]) -> int:
         program = installed(Path(tmp))
         text = "## Cost of the families\n\n`python bench/families.py FOLDER ...`, "
         text += f"least of {runs}, {version_of(program)}\n\n"
-        text += "| code base | pipeline alone | graph | loader, wrap | collective | all rules | graph over the pipeline |\n"
+        text += (
+            "| code base | pipeline alone | graph | loader, wrap | collective | all rules | graph over the pipeline |\n"
+        )
         text += "|---|---|---|---|---|---|---|\n"
         for folder in folders:
             command = [program, "check", ".", "--no-cache", "--isolated", "--jobs", "1", "-q", "--select"]
