@@ -17,7 +17,10 @@ RULE = Rule(
     severity=WARNING,
     confidence=LIKELY,
     since="0.1",
-    summary=Text("a group-local rank as source where a global one is expected", "需要全局 rank 的地方使用了组内 rank"),
+    summary=Text(
+        "ranks name different sources, or a rank inside a group as if it were global",
+        "各 rank 指定了不同的源，或把组内 rank 当作全局 rank",
+    ),
 )
 
 
