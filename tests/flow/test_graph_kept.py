@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from graph_programs import graphs_of
+from graph_programs import graphs_of, kept_lines
 
 FAULTS = {
     "tensor_slots": """
@@ -1676,3 +1676,16 @@ def test_a_call_made_without_gradients_gives_no_graph_in_its_parts(decorator, in
         "        train(model, loader, opt)\n        evaluate(model, loader)\n"
     )
     assert any("kept" in k.name for k in graphs_of(source).kept()) is found
+
+
+@pytest.mark.parametrize(("made_of", "found"), [("step", False), ("model", True)])
+def test_a_compiled_function_is_no_module(made_of, found):
+    source = (
+        "import torch\n\n\ndef warm(f):\n    compiled = f\n\n    def run(*a):\n        nonlocal compiled\n"
+        "        compiled = torch.compile(f)\n        return compiled(*a)\n\n    return run\n\n\n"
+        "def fit(model, loader, opt):\n    def step(x):\n        loss = model(x).mean()\n        loss.backward()\n"
+        "        opt.step()\n        return loss.detach()\n\n    kept = []\n"
+        f"    run = warm({made_of})\n    for x in loader:\n        step(x)\n        out = run(x)\n"
+        "        kept.append(out)\n    return kept\n"
+    )
+    assert bool(kept_lines(graphs_of(source))) is found

@@ -118,7 +118,9 @@ class Modules(Summaries):
                 return is_module_name(node.data)
             return self.is_module_class(node.data)
         if kind == "call" and node.data.external is not None:
-            return is_factory(node.data.external)
+            # `torch.compile(step)` is a function
+            given = node.data.arguments if node.data.external in knowledge.graph("returns_arguments") else ()
+            return is_factory(node.data.external) and not any(self.functions(n) for n in given)
         if kind == "call" and node.data.method in knowledge.graph("model_factory_methods"):
             return True
         if self.treated_as_module(node):
