@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from jobs import JOB, command, settings
 
+from torchvet.run import host_series
+
 LINES = JOB.read_text().splitlines()
 
 
@@ -204,3 +206,78 @@ def test_loader_that_hangs_on_full_shared_memory(tmp_path):
     assert any(size == 1 << 20 for _, size in shm)
     stacks = (out / "attempt_0" / "rank_0" / "stacks.txt").read_text()
     assert "dataloader.py" in stacks, "the main thread waits for its worker"
+
+
+DYING = """
+import os, sys, tempfile, threading, time
+from torchvet.run.stacks import Stacks
+
+def deep(n):
+    return n and deep(n - 1)
+
+def work():
+    while True:
+        deep(900)
+
+for _ in range(int(sys.argv[1])):  # this process waits, its threads run: their frames come and go
+    if os.fork() == 0:
+        Stacks(tempfile.mkdtemp(dir=sys.argv[2])).install()
+        for _ in range(16):
+            threading.Thread(target=work, daemon=True).start()
+        os.write(1, b"%d\\n" % os.getpid())
+        time.sleep(60)
+        os._exit(0)
+for _ in range(int(sys.argv[1])):
+    print("ended", -os.wait()[1], flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+def test_a_signal_ends_a_rank_as_without_a_recorder_while_other_threads_run(tmp_path):
+    """Frames of running threads, walked from a signal handler, ended one such process in four by SIGSEGV."""
+    many, at_once = 24, 4
+    ends = []
+    for _ in range(many // at_once):
+        words = [sys.executable, "-c", DYING, str(at_once), str(tmp_path)]
+        process = subprocess.Popen(words, env=settings(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
+        for pid in [int(process.stdout.readline()) for _ in range(at_once)]:
+            time.sleep(0.05)
+            os.kill(pid, signal.SIGTERM)
+        ends += [line.split()[1] for line in process.stdout]
+        process.wait(60)
+    assert ends == ["-15"] * many
+    stacks = [p.read_text() for p in tmp_path.glob("*/stacks.txt")]
+    assert len(stacks) == many and all("in <module>" in text and "Thread 0x" not in text for text in stacks)
+
+
+ASKED = """
+import os, sys, threading, time
+from torchvet.run.stacks import Stacks
+
+def elsewhere():
+    time.sleep(60)
+
+stacks = Stacks(sys.argv[1])
+stacks.install()
+threading.Thread(target=elsewhere, daemon=True).start()
+while "in <module>" not in open(sys.argv[1] + "/stacks.txt").read():
+    print(stacks.asked, flush=True)
+    time.sleep(0.05)
+stacks.look()
+"""
+
+
+def test_other_threads_are_added_after_a_signal(tmp_path):
+    pytest.importorskip("fcntl")
+    words = [sys.executable, "-c", ASKED, str(tmp_path)]
+    process = subprocess.Popen(words, env=settings(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    number = int(process.stdout.readline())
+    assert host_series.catches(process.pid, number) and not host_series.catches(process.pid, signal.SIGTSTP)
+    process.send_signal(number)  # as the wrapper asks a rank whose GIL is held
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(60) == 0
+    head, _, rest = (tmp_path / "stacks.txt").read_text().partition("--- torchvet signal")
+    assert "in <module>" in head and "in elsewhere" not in head and "in elsewhere" in rest
+    assert "in <module>" in (tmp_path / "stacks_held.txt").read_text()

@@ -31,6 +31,14 @@ def state(pid: int) -> str:
     return tail[0] if tail else ""
 
 
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal; without one most signals end it."""
+    for line in text(f"/proc/{pid}/status", 4000).splitlines():
+        if line.startswith("SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
 def open_files(pid: int | str = "self") -> int:
     try:
         return len(os.listdir(f"/proc/{pid}/fd"))

@@ -39,6 +39,9 @@ GPU_SERIES = 30.0
 """Seconds between two questions to nvidia-smi."""
 STALE = 10.0
 """Seconds without a beat from which on a process is looked at from outside."""
+HELD = 30.0
+"""Seconds without a beat after which a process that is not stopped is asked where its main thread is: the recorder's
+thread does not get the GIL."""
 PASSED_ON = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 """Signals that a scheduler or a person sends to what it started: they are meant for the job."""
 
@@ -55,6 +58,7 @@ class Run:
         self.events: Lines | None = None
         self.deaths = Deaths()
         self.states: dict[int, str] = {}
+        self.asked: set[int] = set()  # processes that were asked since their last beat
         self.gone: set[str] = set()
         self.known: dict[str, dict[str, Any]] = {}  # about.json of ranks on this node by folder
         self.elsewhere: set[str] = set()  # folders of ranks on other nodes
@@ -217,8 +221,11 @@ class Run:
                     self.event("state", rank=rank, pid=pid, state=state, silent=round(silent, 1))
                     if state != "T" and self.settings.get("stacks", True):
                         self.stacks_from_outside(folder, pid)
+                if silent > HELD and state != "T":
+                    self.ask(pid, int(about.get("asked_by") or 0))
             elif pid in self.states:
                 del self.states[pid]
+                self.asked.discard(pid)
                 self.event("state", rank=rank, pid=pid, state=state, silent=0)
         self.look_for_request()
         if now - self.series_at >= SERIES and self.settings.get("host", True):
@@ -277,6 +284,12 @@ class Run:
             return
         if done.returncode == 0:
             write_whole(os.path.join(folder, "pyspy.txt"), done.stdout)
+
+    def ask(self, pid: int, number: int) -> None:
+        """Have the main thread of a silent process write its stack, by a signal that the recorder handles."""
+        if number and pid not in self.asked and host_series.catches(pid, number):
+            self.asked.add(pid)
+            os.kill(pid, number)
 
     # ------------------------------------------------------------------------------------------------- end
     def finish(self, code: int) -> None:

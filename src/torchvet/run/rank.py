@@ -157,10 +157,9 @@ class Watch:
             self.folder = folder
             self.beats = Lines(os.path.join(folder, "beats.jsonl"))
             self.lines = Lines(os.path.join(folder, "graphs.jsonl"))
-            write_json(os.path.join(folder, "about.json"), self.about())
             if self.settings["stacks"]:
-                self.stacks = Stacks(folder)
-                self.stacks.install()
+                self.fenced(self.keep_stacks)
+            write_json(os.path.join(folder, "about.json"), self.about())
             if not self.hooked:
                 self.hooked = True
                 self.last_words()
@@ -171,6 +170,10 @@ class Watch:
             self.thread = threading.Thread(target=self.watch, name="torchvet", daemon=True)
             self.thread.start()
 
+    def keep_stacks(self) -> None:
+        self.stacks = Stacks(self.folder)
+        self.stacks.install()
+
     def about(self) -> dict[str, Any]:
         torch, environ = self.torch, os.environ
         version = getattr(torch, "version", None)
@@ -180,6 +183,7 @@ class Watch:
             "started": time.time(), "monotonic": time.monotonic(), "argv": sys.argv, "cwd": os.getcwd(),
             "python": sys.version.split()[0], "torch": str(torch.__version__), "cuda": getattr(version, "cuda", None),
             "hip": getattr(version, "hip", None), "settings": self.settings,
+            "asked_by": self.stacks.asked if self.stacks is not None else 0,
             "environment": {k: v for k, v in environ.items() if k in RANK_NAMES or k.startswith(ENVIRONMENT)},
         }  # fmt: skip
 
@@ -275,7 +279,7 @@ class Watch:
             beat["still"] = round(still, 1)
         self.beats.add(beat)
         if self.stacks is not None:
-            self.stacks.alive(self.settings["interval"])
+            self.stacks.look()
         if self.graphs is not None:
             self.look_at_graphs()
         self.look_for_stall(progress, now)
@@ -391,8 +395,6 @@ class Watch:
         self.ended = True
         if self.steps > self.stepped_at_exit >= 0 and self.end.get("how") != "exception":
             self.end.pop("code", None)  # somebody caught that sys.exit: the process went on
-        if self.stacks is not None:
-            self.stacks.done()
         progress = self.flight.progress() if self.settings["recorder"] else {}
         row = {**row, **self.end, "t": time.time(), "m": time.monotonic(), "step": self.steps, "groups": progress}
         write_json(os.path.join(self.folder, "end.json"), row, sync=True)

@@ -1,6 +1,10 @@
 """Stacks of all threads of this process, into a file that is open before anything goes wrong.
 
 faulthandler writes them from C: also when a signal arrives while the interpreter is stuck, and when the GIL is held.
+What C walks without the GIL must stand still: frames of a thread that runs are freed under its hands, and the process
+ends by SIGSEGV. So a signal leaves the stack of the thread that got it, which is the main one; the others are written
+by the recorder's thread, which holds the GIL. faulthandler's timer walks all threads, and runs out in a process that
+was stopped and goes on: it is not used. Only a process that dies of a fault writes all threads from C.
 """
 
 from __future__ import annotations
@@ -10,9 +14,8 @@ import os
 import signal
 import time
 
-GIL = 60.0
-"""Seconds without a sign of life of the recorder's thread after which the C thread writes: the GIL is held, or the
-process was stopped."""
+ASKED_BY = 5
+"""Below the highest real-time signal: the one by which the wrapper asks a silent rank where its main thread is."""
 
 
 class Stacks:
@@ -21,23 +24,27 @@ class Stacks:
     def __init__(self, folder: str) -> None:
         self.file = open(os.path.join(folder, "stacks.txt"), "a", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
         self.held = open(os.path.join(folder, "stacks_held.txt"), "a", encoding="utf-8")  # noqa: SIM115
-        self.armed = 0.0
-        self.later = getattr(faulthandler.dump_traceback_later, "__wrapped__", faulthandler.dump_traceback_later)
         self.registered: list[int] = []
+        self.asked = 0  # the signal by which the wrapper asks; 0 = none
         self.enabled = False
+        self.size = os.fstat(self.file.fileno()).st_size  # what is beyond it was written at a signal
         self.files = [(f.fileno(), identity(f.fileno())) for f in (self.file, self.held)]
 
     def install(self) -> None:
-        """Faults, SIGUSR1 and SIGTERM leave stacks. A handler of the job's own stays, and what a signal does stays:
-        after SIGTERM the process ends as before."""
+        """Faults, SIGUSR1, SIGTERM and the wrapper's question leave stacks. A handler of the job's own stays, and what
+        a signal does stays: after SIGTERM the process ends as before."""
         self.enabled = not faulthandler.is_enabled()
         if self.enabled:
             faulthandler.enable(self.file, all_threads=True)
         for name, chain in (("SIGUSR1", False), ("SIGTERM", True)):
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-                faulthandler.register(number, self.file, all_threads=True, chain=chain)
+                faulthandler.register(number, self.file, all_threads=False, chain=chain)
                 self.registered.append(number)
+        if hasattr(signal, "SIGRTMAX") and signal.getsignal(signal.SIGRTMAX - ASKED_BY) is signal.SIG_DFL:
+            faulthandler.register(signal.SIGRTMAX - ASKED_BY, self.held, all_threads=False, chain=False)
+            self.asked = signal.SIGRTMAX - ASKED_BY
+            self.registered.append(self.asked)
 
     def forget(self) -> None:
         """In a forked child: its signals are no news of this process."""
@@ -53,7 +60,6 @@ class Stacks:
         self.forget()
         if self.enabled:
             faulthandler.disable()
-        self.done()
         return False
 
     def dump(self, reason: str, why: str) -> None:
@@ -63,22 +69,12 @@ class Stacks:
         self.file.flush()
         faulthandler.dump_traceback(self.file, all_threads=True)
         self.file.flush()
+        self.size = os.fstat(self.file.fileno()).st_size
 
-    def alive(self, interval: float) -> None:
-        """The recorder's thread runs. Arms the C thread anew, now and then, unless the job itself uses it."""
-        now = time.monotonic()
-        if now - self.armed > GIL / 4 and self.intact() and not lent():
-            self.armed = now
-            self.later(GIL + 2 * interval, file=self.held, exit=False)
-
-    def done(self) -> None:
-        if not lent():
-            faulthandler.cancel_dump_traceback_later()
-
-
-def lent() -> bool:
-    """Whether the job has set faulthandler's one timer (the hook notes it)."""
-    return bool(getattr(faulthandler, "torchvet_lent", False))
+    def look(self) -> None:
+        """The recorder's thread runs: after a signal it adds the other threads."""
+        if self.registered and self.intact() and os.fstat(self.file.fileno()).st_size > self.size:
+            self.dump("signal", "all threads, after a signal")
 
 
 def identity(fd: int) -> tuple[int, int]:

@@ -67,22 +67,6 @@ class _AfterTorch:
         return spec
 
 
-def _lend():
-    """Notice a watchdog of the job's own, also one set before torch is there: faulthandler has one timer."""
-    import faulthandler
-
-    later = faulthandler.dump_traceback_later
-
-    def dump_traceback_later(*args, **kwargs):
-        faulthandler.torchvet_lent = True
-        return later(*args, **kwargs)
-
-    dump_traceback_later.__wrapped__ = later
-    dump_traceback_later.__doc__ = later.__doc__
-    faulthandler.torchvet_lent = False
-    faulthandler.dump_traceback_later = dump_traceback_later
-
-
 def _attach():
     try:
         import os
@@ -112,6 +96,5 @@ finally:
 
         if _os.environ.get("TORCHVET_RUN_DIR"):
             _sys.meta_path.insert(0, _AfterTorch())
-            _lend()
     except Exception as e:
         _problems.append(e)
