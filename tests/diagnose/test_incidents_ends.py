@@ -48,6 +48,21 @@ def test_who_ended_a_process_is_named(tmp_path):
         assert word in diagnose([str(tmp_path / name)]).verdicts[0].summary.render("en")
 
 
+def test_a_store_that_is_lost_is_named_with_its_host(tmp_path):
+    for name, words in (
+        ("agent-gone-with-its-store", ("launcher of node0", "store", "why is not known")),
+        ("store-lost-host-unseen", ("store (127.0.0.1:22992)", "nothing here says why")),
+        ("node-gone-with-its-store", ("ranks 0, 1 on node0", "why is not known")),
+    ):
+        files = yaml.safe_load((CASES[0].parent / f"{name}.yaml").read_text("utf-8"))["files"]
+        for file, text in files.items():
+            path = tmp_path / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        (first,) = diagnose([str(tmp_path / name)]).verdicts
+        assert first.confidence == "possible" and all(w in first.summary.render("en") for w in words)
+
+
 def test_a_server_is_no_peer():
     """A connection that a server reset is not the end of another rank."""
     reset = "Connection reset by peer"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from torchvet.findings import Text
 
+from .evidence.places import place_of
 from .evidence.tracebacks import may_be_victim
 from .model import MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Hypothesis, Link
 from .ranks import SIGNAL_NAMES, listed
@@ -169,7 +170,7 @@ def _left_quietly(case: Case, rank: int) -> bool:
         return False
     if any(f.rank is None for f in case.of("closing")):
         return False
-    listed_nodes = {f.values.get("node") for f in block}
+    listed_nodes = {f.values.get("node") for f in block} | {place_of(f.source).node for f in block}
     node = case.ranks[rank].node if rank in case.ranks else ""
     return len(case.inventory.nodes) < 2 or not node or node in listed_nodes
 

@@ -7,6 +7,7 @@ from torchvet.findings import Text
 from .model import MEDIUM, POSSIBLE, Hypothesis, Link
 from .ranks import failed, listed
 from .said import call, who
+from .silence import silent_node, store_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def unexplained(case: Case) -> list[Hypothesis]:
     together = [j for j in together if j.facts and j.facts[0].kind == "call"]  # lines do not tell all members
     if state is False or not (state or lost or case.of("watchdog") or together):
         return []
+    if (found := silent_node(case) or store_lost(case)) is not None:
+        return [found]
     own = sorted(n for n, r in case.ranks.items() if r.code not in (None, 0) and not r.closed)
     summary = Text("the job failed; nothing here says why", "作业失败；这些材料没有说明原因")
     if own:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 # faulthandler: 'Thread 0x00007f... [name] (most recent call first):', newest threads first, the main thread last; of one
 # thread alone 'Stack (most recent call first):'
-_THREAD = re.compile(
-    rb"^(?:(Current )?[Tt]hread (0x[0-9a-fA-F]+)(?: \[([^\]]*)\])?|Stack) \(most recent call first\):"
-)
+_THREAD = re.compile(rb"^(?:(Current )?[Tt]hread (0x[0-9a-fA-F]+)(?: \[([^\]]*)\])?|Stack) \(most recent call first\):")
 # py-spy: 'Process 4021: python train.py', 'Thread 4021 (idle): "MainThread"', '    all_reduce (torch/distributed/...py:2501)'
 _PROCESS = re.compile(rb"^Process (\d+): ?(.*)$")
 _SPY_THREAD = re.compile(rb'^Thread (\d+|0x[0-9a-fA-F]+) \(([^)]*)\)(?:: "(.*)")?')
@@ -125,7 +123,9 @@ def read(item: Item) -> Iterator[Fact]:
 
 def sniff(item: Item) -> float:
     head = item.head
-    if _THREAD.search(head[:400]) or re.search(rb"(?m)^(?:(?:Current )?[Tt]hread 0x[0-9a-f]+|Stack) \(most recent call first", head[:1200]):
+    if _THREAD.search(head[:400]) or re.search(
+        rb"(?m)^(?:(?:Current )?[Tt]hread 0x[0-9a-f]+|Stack) \(most recent call first", head[:1200]
+    ):
         return 0.3 if b"Fatal Python error" in head or b"Traceback" in head else 0.85
     if re.search(rb"(?m)^Traceback for thread \d+ \(", head):
         return 0.85
