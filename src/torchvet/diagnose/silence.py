@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENDS = ("closing", "exit", "launcher-exit", "exception", "terminated", "lost", "rendezvous", "crash", "scheduler")
 """What a launcher's log, or a rank's, holds when it ended by itself or saw others end."""
-_REMOTE = re.compile(r"remote=\[?([^\s\],)]+)\]?:(\d+)")
+_REMOTE = re.compile(r"remote=\[?(?:::ffff:)?([^\s\],)]+)\]?:(\d+)")
 MOST = 4
 
 
