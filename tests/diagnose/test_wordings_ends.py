@@ -179,6 +179,16 @@ def caught_on_the_rank_that_stays_away(job: Job):
     job.ended({0: -6, 1: -15, 2: -6, 3: -6}, 0)
 
 
+@case("host-stall", ranks=(2,))
+def a_watchdog_aborts_and_the_dump_of_the_stacks_faults(job: Job):
+    job.steps(300, 349)
+    for r in (0, 1, 3):
+        job.watchdog(r, 7012)
+    job.err(1, "Fatal Python error: Aborted\n\nThread 0x00007f3a10ffd640 (most recent call first):\n"
+            '  File "/opt/venv/lib/python3.11/threading.py", line 331 in wait\nFatal Python error: Segmentation fault\n\n')  # fmt: skip
+    job.ended({0: -6, 1: -11, 2: -15, 3: -6}, 1)
+
+
 @pytest.mark.parametrize("name", case)
 def test_end(name, tmp_path):
     case.judge(name, tmp_path)

@@ -8,7 +8,7 @@ from .attempts import last_attempts
 from .devices import HARDWARE
 from .evidence.patterns import numbers
 from .evidence.places import place_of
-from .model import Rank
+from .model import WEAK, Rank
 from .ranks_order import by_pod, by_task_file, closed_in_order
 
 TYPE_CHECKING = False
@@ -477,6 +477,7 @@ def _ends(case: Case) -> None:
             case.ranks[fact.rank].code = code
         case.ranks[fact.rank].has.add("exit")
     _cleaned_up(case)
+    _fault_in_a_fault(case)
     # the process whose end the agent saw before it closed the others
     first = {f.rank for f in case.of("exit") if f.values.get("by") == "launcher"} - closing if closing else set()
     for rank in case.ranks.values():
@@ -485,6 +486,17 @@ def _ends(case: Case) -> None:
         # an agent that restarts or stops also closes ranks that have failed by themselves: their own code says so
         if rank.code in (-15, 143, -2, 130) or (rank.number in closing and rank.code in (None, -9, 137, 0)):
             rank.closed = True
+
+
+def _fault_in_a_fault(case: Case) -> None:
+    """faulthandler says which signal came before it walks the stacks; where other threads run meanwhile, the walk may
+    itself end by SIGSEGV: the first word tells of the rank."""
+    for rank in case.ranks.values():
+        said = [f for f in case.of("crash", rank=rank.number) if f.text.startswith("Fatal Python error")]
+        if rank.code in (-11, 139) and len(said) > 1 and (number := SIGNALS.get(str(said[0].values.get("what")))):
+            rank.code = -number
+            for fact in said[1:]:
+                fact.quality = WEAK
 
 
 def _cleaned_up(case: Case) -> None:
