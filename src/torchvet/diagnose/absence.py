@@ -79,6 +79,8 @@ def absence(waits: Waits, rank: int) -> Absence:
         links = [Link(f, _ended(rank, 0), STRONG) for f in exits[:1]] or _quiet_links(case, rank)
         return Absence(rank, EXITED, "exited (code 0)", None, links, None, 0)
     logged = known is not None and "log" in known.has and said_nothing(case, rank, code)
+    # the recorder within the rank would have seen an exception
+    logged = logged or any(f.values.get("how") in ("end", "_exit") for f in exits)
     if not closed and code is not None and code > 0 and logged and not _lost(case, rank) and rank not in waits.torn:
         links = [Link(f, _ended(rank, code), STRONG) for f in exits[:1]]
         return Absence(rank, EXITED, f"exited (code {code})", None, links, None, code)

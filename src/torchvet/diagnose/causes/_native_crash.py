@@ -57,6 +57,8 @@ def own_abort(case: Case, rank: int) -> bool:
         return True
     if case.of("lost", "watchdog", "async-error", "heartbeat", "dump-signal", "size", "nccl-error", rank=rank):
         return False
+    if any(f.values.get("current") and f.values.get("frames") for f in said):
+        return True  # a thread of Python's: those that PyTorch and gloo end a process from run no Python
     if not said and said_nothing(case, rank, case.ranks[rank].code):
         # PyTorch and gloo say why they abort, and so do the ranks around it
         return not case.of("watchdog", "heartbeat", "size", "nccl-error", "dump-signal")

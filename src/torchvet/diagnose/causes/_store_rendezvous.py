@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ..model import Case, Fact
 
 
+_JOINING = "torch/distributed/rendezvous.py"
+
+
 def port_taken(case: Case, facts: list[Fact]) -> Hypothesis:
     port = next(
         (f.values.get("port") or f.values.get("port2") for f in facts if f.values.get("port") or f.values.get("port2")),
@@ -119,6 +122,9 @@ def not_resolved(case: Case, facts: list[Fact]) -> Hypothesis:
 
 def no_connection(case: Case, facts: list[Fact]) -> Hypothesis:
     ranks = sorted({f.rank for f in facts if f.rank is not None and f.values.get("what") in ("connect", "refused")})
+    if not ranks:  # lines of all ranks in one log: who still stands in the rendezvous tried to connect
+        standing = {f.rank for f in case.of("stack") if any(_JOINING in str(x[0]) for x in f.values.get("main") or ())}
+        ranks = sorted(r for r in standing if r is not None)
     known = next((f for f in facts if f.values.get("host")), facts[0])
     where = Text("the store", "存储")
     if known.values.get("host"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchvet.findings import Text
 
-from ..absence import ALIVE, absence, unseen
+from ..absence import ALIVE, HALTED, absence, unseen
 from ..calls import doing_of
 from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import failed
@@ -49,6 +49,8 @@ def check(case: Case) -> Iterator[Hypothesis]:
 def _doing(case: Case, rank: int, monitor: Fact | None) -> str:
     if monitor is not None and monitor.kind == "gil":
         return "GIL held"
+    if _stopped(case, rank) is not None:
+        return "stopped"
     at = case.waits.places.get(rank)
     if at is not None and at.what == LOADER:
         return "data loading"
@@ -60,6 +62,11 @@ def _doing(case: Case, rank: int, monitor: Fact | None) -> str:
     return doing_of(known.last) if known is not None else ""
 
 
+def _stopped(case: Case, rank: int) -> Fact | None:
+    """What says that the process was stopped, by a signal or a debugger, and not let go on."""
+    return next((f for f in case.of("process", rank=rank) if f.values.get("state") in ("T", "t")), None)
+
+
 def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) -> Hypothesis:
     waits = case.waits
     lacking = waits.waiting_for(ranks[0])
@@ -69,6 +76,8 @@ def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) ->
             "monitor of rank {rank}: {text}", "rank {rank} 的监控线程：{text}", rank=fact.rank, text=fact.text[:160]
         )  # fmt: skip
         links.append(Link(fact, text, STRONG))
+    for fact in filter(None, (_stopped(case, r) for r in ranks)):
+        links.append(Link(fact, HALTED[str(fact.values["state"])], STRONG))
     at = waits.places.get(ranks[0])
     site = at.site if at is not None and at.what != COLLECTIVE else None
     doing = {
@@ -77,6 +86,7 @@ def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) ->
         "checkpoint": Text("was busy with a checkpoint", "忙于保存检查点"),
         "evaluation": Text("was busy with its evaluation", "忙于评估"),
         "compilation": Text("was busy compiling", "忙于编译"),
+        "stopped": HALTED["T"],
     }.get(sub, Text("stopped issuing calls", "不再发起调用"))
     if len(ranks) > 1:
         doing = Text(doing.en.replace("was busy with its", "were busy with their").replace("was ", "were "), doing.zh)

@@ -258,8 +258,12 @@ class LogReading:
         """The stack behind "Fatal Python error" (faulthandler): the frames of the thread that crashed."""
         fatal = voice.fatal
         assert fatal is not None
-        if line.startswith((b"Current thread ", b"Thread ")):
-            voice.fatal_open = line.startswith(b"Current") or "frames" not in fatal.values
+        if line.startswith(b"Current thread "):
+            fatal.values.update(current=True, frames=[])
+            voice.fatal_open = True
+            return True
+        if line.startswith(b"Thread "):
+            voice.fatal_open = "frames" not in fatal.values
             return True
         frame = frame_of(line)
         if frame is None:

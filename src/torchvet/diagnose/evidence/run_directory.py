@@ -161,6 +161,7 @@ def _exception(item: Item, rank: int | None) -> Iterator[Fact]:
 def _wrapper(item: Item) -> Iterator[Fact]:
     """What was seen from outside. Counters of the cgroup count from the container's start: only a rise tells."""
     kills: list[int] = []
+    stopped: dict[int | None, Fact] = {}
     for number, row in _lines(item):
         when = row.get("t") if isinstance(row.get("t"), (int, float)) else None
         kind, rank = row.get("event"), row.get("rank") if isinstance(row.get("rank"), int) else None
@@ -178,9 +179,15 @@ def _wrapper(item: Item) -> Iterator[Fact]:
             if kills and kills[-1] > kills[0]:
                 rise: dict[str, Any] = {"oom_kill": kills[-1] - kills[0], "current": row.get("cgroup_used")}
                 yield Fact("cgroup", item.name, number, None, text, when, values=rise, quality=STRONG)
-        elif kind == "state" and row.get("state") == "D":
-            values = {"pid": row.get("pid"), "state": "D", "silent": row.get("silent")}
-            yield Fact("process", item.name, number, rank, text, when, values=values, quality=MEDIUM)
+        elif kind == "state":
+            values = {"pid": row.get("pid"), "state": row.get("state"), "silent": row.get("silent")}
+            fact = Fact("process", item.name, number, rank, text, when, values=values, quality=MEDIUM)
+            stopped.pop(rank, None)
+            if row.get("state") == "T":
+                stopped[rank] = fact
+            elif row.get("state") == "D":
+                yield fact
+    yield from stopped.values()  # those that nobody let go on
 
 
 def _launcher(item: Item) -> Iterator[Fact]:
