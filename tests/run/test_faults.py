@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from jobs import JOB, command, settings
 
+from torchvet.diagnose.engine import diagnose
 from torchvet.run import host_series
 
 LINES = JOB.read_text().splitlines()
@@ -72,6 +73,17 @@ def test_killed_process(job):
     assert left.events("vanished")[0]["rank"] == 1
     told = json.loads(next(left.attempt.glob("launcher_*.json")).read_text())["failures"]
     assert [f["code"] for f in told if f["rank"] == 1] == [-9]
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause", "sub"),
+    [("stop", "host-stall", "stopped"), ("code", "rank-absent", "exited (code 7)"), ("abort", "native-crash", "abort")],
+)
+def test_verdict_on_what_only_the_recorder_saw(job, fault, cause, sub):
+    """No line of the job's output tells of these ends."""
+    left = job(fault, torchrun=fault != "stop", TIMEOUT="5")
+    (first,) = diagnose([str(left.out)]).verdicts
+    assert (first.cause, first.sub, first.ranks) == (cause, sub, [1])
 
 
 def test_exception_in_one_rank(job):

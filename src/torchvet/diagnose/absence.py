@@ -231,7 +231,10 @@ def unseen(case: Case) -> Iterator[Hypothesis]:
     """Everyone of whom something is known is in one call, and nobody of them lacks: who left no trace is missing."""
     for joined in case.waits.joined():
         ranks = joined.unseen
-        if not ranks or len(joined.ranks) < 2 or len(ranks) >= len(joined.ranks):
+        halted = [f for r in ranks for f in case.of("process", rank=r) if f.values.get("state") in HALTED]
+        seen = bool(ranks) and {f.rank for f in halted} == set(ranks)
+        stopped = seen and all(f.values.get("state") != "D" for f in halted)  # for good: one that waits is enough
+        if not ranks or (not stopped and (len(joined.ranks) < 2 or len(ranks) >= len(joined.ranks))):
             continue
         wait = Wait(joined.group, joined.seq, joined.op, joined.ranks, ranks, joined.facts)
         said = Text(
@@ -250,9 +253,8 @@ def unseen(case: Case) -> Iterator[Hypothesis]:
         )
         link = Link(joined.facts[0], text)
         out = Hypothesis("rank-absent", "no trace", and_waiters(said, wait), ranks, POSSIBLE, None, [link])
-        halted = [f for r in ranks for f in case.of("process", rank=r) if f.values.get("state") in HALTED]
         alive_then = all(r in case.ranks and case.ranks[r].closed and "log" in case.ranks[r].has for r in ranks)
-        if len({f.rank for f in halted}) == len(ranks):
+        if seen:
             state = HALTED[str(halted[0].values["state"])]
             out.cause, out.sub, out.confidence = "host-stall", "stopped", sure([link, Link(halted[0], state)], PROBABLE)
             out.summary = and_waiters(Text("{who} {state}", "{who} {state}", who=who(ranks), state=state), wait)

@@ -46,6 +46,8 @@ def silent_node(case: Case) -> Hypothesis | None:
     written = {f.rank for f in case.of("output") if f.values.get("stream") != "stdout"}  # standard error is here
     own = [r for r, known in case.ranks.items() if known.node == node]
     ranks = [r for r in own if r in written and r not in told and case.ranks[r].code is None]
+    if case.waits.torn:  # logs that break off within an end: what is not there says nothing
+        ranks = []
     text = Text("the log of the launcher of {node} breaks off without an end",
                 "{node} 的启动器日志中断，没有结束信息", node=node)  # fmt: skip
     broken = Link(log, text, MEDIUM)

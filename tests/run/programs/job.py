@@ -74,6 +74,10 @@ def happen():
         raise KeyError("token")
     elif FAULT == "exit":
         os._exit(0)
+    elif FAULT == "code":
+        sys.exit(7)
+    elif FAULT == "abort":
+        os.abort()
 
 
 main()

@@ -63,7 +63,7 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
     nccl-error      message, version; nccl-completion: peer, status  how NCCL failed
     nccl-init       nranks, device, bus, host, pid; nccl-version     where a rank's GPU is
     device-error    what ("illegal access", "assert", "launch failure", "ecc", "nvlink", "lost", ...), error
-    crash           signal, what, frames, current (true: those of the thread that crashed)   native crash, by the process
+    crash           signal, what, frames, current (true: of the thread that crashed)    native crash said by the process
     rendezvous      what ("clients", "connect", "port", "keys", "resolve", "refused"), host, port, joined, expected, ms
     config          what (see patterns.py), and what it names; interface: a network interface that is not there
     scheduler       state, reason, job, step, limit, elapsed, nodes, by ("slurm", "kubernetes", "lsf", "pbs", "sge",

@@ -257,6 +257,8 @@ def _group_facts(
         ) else None  # fmt: skip
         if oldest is not None and (completed is None or completed >= oldest):
             completed = oldest - 1
+    elif backend == "gloo" and not cut and completed is not None and group.retired == enqueued:
+        completed = enqueued  # gloo's threads count late and out of order: the entry itself says that it is over
     elif completed is None and enqueued is not None and (group.first is not None or group.p2p) and not cut:
         completed = enqueued
     if enqueued is not None and completed is not None and completed > enqueued:
