@@ -107,6 +107,23 @@ def test_only_a_rise_of_the_kill_counter_tells(folder, tmp_path):
     assert found["cgroup"].values["oom_kill"] == 1 and found["launcher-exit"].values["code"] == 137
 
 
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ([("R", 10.2)], "gil"),
+        ([("R", 10.2), ("R", 0)], None),  # it went on
+        ([("S", 12.0), ("T", 14.0)], "process"),
+        ([("T", 0.4), ("S", 0)], None),
+    ],
+)
+def test_what_a_silent_process_did(folder, tmp_path, rows, kind):
+    events = [
+        {"t": NOW + n, "event": "state", "rank": 1, "pid": 77, "state": s, "silent": q} for n, (s, q) in enumerate(rows)
+    ]
+    found = facts(folder("attempt_0/wrapper_vm_5.jsonl", events), tmp_path)
+    assert list(found) == ([kind] if kind else [])
+
+
 def test_the_last_attempt_counts(folder, tmp_path):
     for number in (0, 2, 10):
         folder(f"attempt_{number}/rank_0/end.json", {"how": "exception", "code": 1, "type": "E", "t": NOW})

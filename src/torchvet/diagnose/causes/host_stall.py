@@ -33,7 +33,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
     alone = set(held) if len(held) == 1 and not case.of("watchdog") else set()  # its peers had no time to wait too long
     stuck = set(waits.stuck_ranks())
     found: dict[str, list[int]] = {}
-    for rank in sorted({*waits.roots, *(r for r in held if held[r].kind == "gil"), *alone}):
+    for rank in sorted({*waits.roots, *(r for r in held if _says_gil(held[r])), *alone}):
         at = waits.places.get(rank)
         if rank in stuck or absence(waits, rank).how != ALIVE or (waits.busy(rank) and rank not in held):
             continue
@@ -47,7 +47,7 @@ def check(case: Case) -> Iterator[Hypothesis]:
 
 
 def _doing(case: Case, rank: int, monitor: Fact | None) -> str:
-    if monitor is not None and monitor.kind == "gil":
+    if monitor is not None and _says_gil(monitor):
         return "GIL held"
     if _stopped(case, rank) is not None:
         return "stopped"
@@ -60,6 +60,11 @@ def _doing(case: Case, rank: int, monitor: Fact | None) -> str:
         if name := doing_of(words):
             return name
     return doing_of(known.last) if known is not None else ""
+
+
+def _says_gil(fact: Fact) -> bool:
+    """Whether a monitor within the process says that it did not get the GIL. From outside it may be stuck otherwise."""
+    return fact.kind == "gil" and not fact.values.get("outside")
 
 
 def _stopped(case: Case, rank: int) -> Fact | None:

@@ -16,6 +16,7 @@ Vocabulary of facts (kind: values). Frames are [[path, line, function]], innermo
                     a rank that waited too long says so (NCCL); `group` "" where old versions name none
     dump-signal     peer (global rank or None = this rank), enqueued, completed   it dumped because of a peer's timeout
     heartbeat       seconds; gil                                     the monitor found the watchdog stuck / the GIL held
+                    (gil with outside: a living process whose recorder did not run, seen by `torchvet run`)
     async-error     message                                          a watchdog ended with an error that is no timeout
     mismatch        a, b: {rank, seq, op, shape, dtypes}             DETAIL: two ranks make different calls
     absent          ranks, by ("monitored-barrier", "desync", "ras"), ms, group, seq      these ranks did not come

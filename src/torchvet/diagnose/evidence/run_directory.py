@@ -183,11 +183,17 @@ def _wrapper(item: Item) -> Iterator[Fact]:
             values = {"pid": row.get("pid"), "state": row.get("state"), "silent": row.get("silent")}
             fact = Fact("process", item.name, number, rank, text, when, values=values, quality=MEDIUM)
             stopped.pop(rank, None)
+            silent = row.get("silent")
             if row.get("state") == "T":
                 stopped[rank] = fact
+            elif row.get("state") in ("R", "S") and isinstance(silent, (int, float)) and silent > 0:
+                words = f"the recorder's thread did not get to run for {silent:g} s, and the process lived on"
+                stopped[rank] = Fact(
+                    "gil", item.name, number, rank, words, when, values={"seconds": silent, "outside": True}
+                )
             elif row.get("state") == "D":
                 yield fact
-    yield from stopped.values()  # those that nobody let go on
+    yield from stopped.values()  # those that did not go on
 
 
 def _launcher(item: Item) -> Iterator[Fact]:
