@@ -5,11 +5,11 @@ from __future__ import annotations
 from torchvet.findings import Text
 
 from ..absence import ALIVE, HALTED, absence, unseen
-from ..calls import doing_of
 from ..model import CONFIRMED, MEDIUM, POSSIBLE, PROBABLE, STRONG, WEAK, Cause, Hypothesis, Link
 from ..ranks import failed
 from ..said import and_waiters, claim_of_launcher, last_words, stack_links, sure, waiting, who
-from ..waits_stacks import COLLECTIVE, HANDLE, LOADER, PAIRS, RECEIVE, SEND
+from ..waits_stacks import COLLECTIVE, HANDLE, PAIRS, RECEIVE, SEND
+from ._host_stall import WORDS, activity, says_gil, stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,43 +33,17 @@ def check(case: Case) -> Iterator[Hypothesis]:
     alone = set(held) if len(held) == 1 and not case.of("watchdog") else set()  # its peers had no time to wait too long
     stuck = set(waits.stuck_ranks())
     found: dict[str, list[int]] = {}
-    for rank in sorted({*waits.roots, *(r for r in held if _says_gil(held[r])), *alone}):
+    for rank in sorted({*waits.roots, *(r for r in held if says_gil(held[r])), *alone}):
         at = waits.places.get(rank)
         if rank in stuck or absence(waits, rank).how != ALIVE or (waits.busy(rank) and rank not in held):
             continue
         if at is not None and at.what in (SEND, RECEIVE, PAIRS, HANDLE):
             continue  # it waits for a partner: p2p-partner-missing
-        found.setdefault(_doing(case, rank, held.get(rank)), []).append(rank)
+        found.setdefault(activity(case, rank, held.get(rank)), []).append(rank)
     for sub, ranks in found.items():
         yield _hypothesis(case, sub, ranks, [held[r] for r in ranks if r in held])
     if not found and not waits.told_apart:
         yield from (h for h in unseen(case) if h.cause == CAUSE.kind)
-
-
-def _doing(case: Case, rank: int, monitor: Fact | None) -> str:
-    if monitor is not None and _says_gil(monitor):
-        return "GIL held"
-    if _stopped(case, rank) is not None:
-        return "stopped"
-    at = case.waits.places.get(rank)
-    if at is not None and at.what == LOADER:
-        return "data loading"
-    known = case.ranks.get(rank)
-    if at is not None and at.what != COLLECTIVE and at.frames:
-        words = " ".join(str(f[2]).replace("_", " ") for f in at.frames[:3])
-        if name := doing_of(words):
-            return name
-    return doing_of(known.last) if known is not None else ""
-
-
-def _says_gil(fact: Fact) -> bool:
-    """Whether a monitor within the process says that it did not get the GIL. From outside it may be stuck otherwise."""
-    return fact.kind == "gil" and not fact.values.get("outside")
-
-
-def _stopped(case: Case, rank: int) -> Fact | None:
-    """What says that the process was stopped, by a signal or a debugger, and not let go on."""
-    return next((f for f in case.of("process", rank=rank) if f.values.get("state") in ("T", "t")), None)
 
 
 def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) -> Hypothesis:
@@ -81,18 +55,11 @@ def _hypothesis(case: Case, sub: str, ranks: list[int], monitors: list[Fact]) ->
             "monitor of rank {rank}: {text}", "rank {rank} 的监控线程：{text}", rank=fact.rank, text=fact.text[:160]
         )  # fmt: skip
         links.append(Link(fact, text, STRONG))
-    for fact in filter(None, (_stopped(case, r) for r in ranks)):
+    for fact in filter(None, (stopped(case, r) for r in ranks)):
         links.append(Link(fact, HALTED[str(fact.values["state"])], STRONG))
     at = waits.places.get(ranks[0])
     site = at.site if at is not None and at.what != COLLECTIVE else None
-    doing = {
-        "GIL held": Text("held the GIL or was stuck in native code", "持有 GIL 或卡在原生代码中"),
-        "data loading": Text("was busy with its data", "忙于处理数据"),
-        "checkpoint": Text("was busy with a checkpoint", "忙于保存检查点"),
-        "evaluation": Text("was busy with its evaluation", "忙于评估"),
-        "compilation": Text("was busy compiling", "忙于编译"),
-        "stopped": HALTED["T"],
-    }.get(sub, Text("stopped issuing calls", "不再发起调用"))
+    doing = WORDS.get(sub, Text("stopped issuing calls", "不再发起调用"))
     if len(ranks) > 1:
         doing = Text(doing.en.replace("was busy with its", "were busy with their").replace("was ", "were "), doing.zh)
     where = Text("")
