@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..program.model import expressions_of, walk_expr
 from ..source.patterns import Later
-from .graph_state import States
+from .graph_statistics import Statistics
 from .graph_values import path_of
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ LOOPS = ("for", "while", "comp")
 EVALUATING = (".eval(",)
 
 
-class Preparing(States):
+class Preparing(Statistics):
     """Adds the question `prepares`."""
 
     def prepares(self, f: Function) -> bool:

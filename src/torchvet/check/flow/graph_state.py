@@ -1,8 +1,7 @@
-"""State that carries a graph from one step into the next: recurrent states, running statistics.
+"""State that carries a graph from one step into the next.
 
 A state is carried when it goes into a call whose result becomes the next state, with nothing in between that cuts the
-graph: backward then runs through all earlier steps (or raises). Statistics are the same with arithmetic in place of the
-call.
+graph: backward then runs through all earlier steps (or raises).
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ class Carried:
 
 
 class States(Fates):
-    """Adds the questions `carried` and `statistics`."""
+    """Adds the question `carried`."""
 
-    # ----------------------------------------------------------------------------------------------------- recurrence
     def carried_in(self, f: Function) -> Iterator[Carried]:
         """States of loops: `out, h = rnn(x, h)` with backward in each turn."""
         graph = self.graph(f)
@@ -151,177 +149,3 @@ class States(Fates):
             if element is not None and any(element in self.structure(n) for n in graph.renewed):
                 return False
         return True
-
-    # ----------------------------------------------------------------------------------------------------- statistics
-    def statistics_in(self, f: Function) -> Iterator[Carried]:
-        """Running statistics of a module that take the graph of its input with them."""
-        owner = f.owner
-        if owner is None or f.name == "__init__" or self.own_mode(f) == OFF:
-            return
-        graph = self.graph(f)
-        me = graph.params.get(graph.self_name)
-        if me is None:
-            return
-        yield from self.averaged_weights(f, graph, owner)
-        if not self.is_module_class(owner):
-            return
-        if any(store.how == "item" for store in graph.stores):
-            yield from self.written_with_graph(f, graph, owner)
-        inputs = {n for name, n in graph.params.items() if n is not me}
-        seen: set[int] = set()
-        for store in graph.stores:
-            key = store.path[1] if len(store.path) == 2 and store.path[0] == graph.self_name else ""
-            if (
-                not key
-                or store.how not in ("inplace", "add")
-                or store.pos >> 44 in seen
-                or self.mode_at(store.acc) == OFF
-            ):
-                continue
-            if not self.is_average(store, owner, key) or not self.is_held(owner, key, f):
-                continue
-            if any(n in inputs for n in self.leaves(store.value, ())) and self.gives_input(graph, inputs):
-                seen.add(store.pos >> 44)
-                yield Carried(f, store.pos, "".join(store.path), None)
-        for key, left in list(graph.attributes.items()):
-            before = graph.elements.get((id(me), key))
-            if before is None or key[-1] == "=":
-                continue
-            for node in left:
-                root = node
-                while root.kind == "elem":
-                    root = root.inputs[0]
-                if root.kind != "call" or not self.targets(root) or root.pos >> 44 in seen:
-                    continue
-                found = self.leaves(node, ())
-                if before in found and any(n in inputs for n in found) and self.is_held(owner, key, f):
-                    seen.add(root.pos >> 44)
-                    yield Carried(f, root.pos, f"{graph.self_name}{key}", None)
-
-    def written_with_graph(self, f: Function, graph: Graph, owner: Class) -> Iterator[Carried]:
-        """Rows of a buffer that are set to what a module makes of the step's data: `self.bank[idx] = feat`."""
-        for store in graph.stores:
-            if store.how != "item" or len(store.path) != 2 or store.path[0] != graph.self_name:
-                continue
-            key = store.path[1]
-            if store.key is None or store.key[0] == "const" or self.mode_at(store.acc) == OFF:
-                continue
-            if not self.is_buffer(owner, key) and not any(n.kind == "tensor" for n in self.heap(owner, key)):
-                continue
-            if self.is_activation(store.value, 1) and self.is_held(owner, key, f):
-                yield Carried(f, store.pos, "".join(store.path), None)
-
-    def is_activation(self, value: Node, levels: int) -> bool:
-        """Is a value computed from what a module gave with gradients on, here or in a caller that passes it?"""
-        stack = [value]
-        seen: set[Node] = set()
-        while stack and len(seen) < STEPS:
-            node = stack.pop()
-            if node in seen or (node.kind in ("op", "call") and self.mode_at(node) in (OFF, MAYBE)):
-                continue
-            seen.add(node)
-            if node.kind == "call":
-                if self.made_by_object(node):
-                    return self.callee(node).kind != "iter" and not self.may_be_frozen(node)
-                if node.data.external is not None:
-                    stack += node.inputs
-            elif node.kind in ("op", "elem", "iter", "join", "phi", "tuple", "acc"):
-                stack += node.inputs
-            elif node.kind == "param" and levels and node.data != node.graph.self_name:
-                g = node.graph.function
-                for call in self.calls_of(g):
-                    given = NOTHING if self.mode_at(call) in (OFF, MAYBE) else self.argument(call, g, node.data)
-                    if given is not NOTHING and self.is_activation(given, levels - 1):
-                        return True
-        return False
-
-    def may_be_frozen(self, call: Node) -> bool:
-        """Is what is called a part of the class whose parameters it tells to need no gradients?"""
-        callee, owner = self.callee(call), call.graph.function.owner
-        if owner is None or callee.kind != "elem":
-            return False
-        return any("requires_grad" in self.text(m) for m in self.holders(owner, callee.data))
-
-    def averaged_weights(self, f: Function, graph: Graph, owner: Class) -> Iterator[Carried]:
-        """Moving averages of weights that are made of the parameters themselves, not of their data."""
-        for store in graph.stores:
-            if store.how not in ("add", "inplace") or store.path[:1] != (graph.self_name,) or len(store.path) < 2:
-                continue
-            if self.comes_from_parameters(store.value) and self.mode_at(store.acc) == ON:
-                yield Carried(f, store.pos, "".join(store.path), None)
-
-    def comes_from_parameters(self, value: Node) -> bool:
-        """Is a value computed from what `parameters()` or `named_parameters()` gives?"""
-        stack = [value]
-        seen: set[Node] = set()
-        while stack and len(seen) < STEPS:
-            node = stack.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if node.kind == "call":
-                if node.data.method in knowledge.graph("parameter_iterators"):
-                    return True
-            elif node.kind in ("op", "elem", "iter", "join", "phi", "tuple"):
-                stack += node.inputs
-        return False
-
-    def is_average(self, store: Store, cls: Class, key: str) -> bool:
-        """Is a running value: a buffer or tensor of the module that is scaled and added to."""
-        if store.how == "inplace":
-            return True
-        if self.is_buffer(cls, key):
-            return True
-        return any(
-            n.kind == "op" and n.data == "*" and store.place in n.inputs
-            for n in store.graph.nodes
-            if n.pos >> 44 == store.pos >> 44
-        )
-
-    def is_buffer(self, cls: Class, key: str) -> bool:
-        for method in self.holders(cls, key[1:]):
-            for node in self.graph(method).calls.values():
-                if node.kind == "call" and node.data.method in self.buffer_registrars() and node.data.expr[3]:
-                    first = node.data.expr[3][0]
-                    if first[0] == "const" and first[2] == key[1:]:
-                        return True
-        return False
-
-    def buffer_registrars(self) -> frozenset[str]:
-        return knowledge.graph("buffer_registrars")
-
-    def gives_input(self, graph: Graph, inputs: set[Node]) -> bool:
-        """Does the result of the function depend on its inputs by arithmetic: are they activations?"""
-        return any(n in inputs for r in graph.returns for n in self.leaves(r, ()))
-
-    def leaves(self, node: Node, sites: Sites) -> set[Node]:
-        """Parameters and attributes of the function from which a value is computed, through project calls."""
-        out: set[Node] = set()
-        stack: list[tuple[Node, Sites]] = [(node, sites)]
-        seen: set[tuple[int, int]] = set()
-        while stack and len(seen) < STEPS:
-            at, open_sites = stack.pop()
-            mark = (id(at), len(open_sites))
-            if mark in seen or at is NOTHING or (at.mode == OFF and at.kind in ("op", "call")):
-                continue
-            seen.add(mark)
-            if at.kind == "param":
-                if open_sites and any(g is at.graph.function for g, _ in self.targets(open_sites[-1])):
-                    stack.append((self.argument(open_sites[-1], at.graph.function, at.data), open_sites[:-1]))
-                else:
-                    out.add(at)
-            elif at.kind == "elem":
-                base = at.inputs[0]
-                if base.kind == "param" and not open_sites:
-                    out.add(at)
-                else:
-                    stack += [(n, s) for n, s in self.parts_of(at, open_sites, 6) if n is not at]
-            elif at.kind == "call":
-                found = self.targets(at) if len(open_sites) < 3 else []
-                for g, _ in found[:2]:
-                    stack += [(r, (*open_sites, at)) for r in self.returned(g)]
-                if not found:
-                    stack += [(n, open_sites) for n in at.inputs]
-            else:
-                stack += [(n, open_sites) for n in self.sources(at)]
-        return out
