@@ -34,8 +34,8 @@ class Inputs(States):
         self._runs: dict[int, list[Node]] = {}
 
     def may_take_graph(self, graph: Graph, used: set[Node]) -> bool:
-        """May what a method gets for some of its parameters carry a graph? Where no call of it is known: is it that of a
-        layer, which returns something made of them and is not itself the outermost module?"""
+        """May what a method gets for some of its parameters carry a graph? Where no call of it is known: is it that of
+        a layer, which returns something made of them and is not itself the outermost module?"""
         f = graph.function
         calls = self.runs_of(f)
         if calls:
@@ -79,9 +79,7 @@ class Inputs(States):
         graph, f = node.graph, node.graph.function
         out: list[Node] = []
         for user in self.users(graph).get(node, ()):
-            if user.kind in ("phi", "join") or (user.kind == "op" and user.data in knowledge.graph("returns_self")):
-                out.append(user)
-            elif user.kind == "object" and (user.data in knowledge.graph("engine_classes") or leads(node, user)):
+            if self.stands_for(node, user):
                 out.append(user)
             elif user.kind == "call":
                 out += self.handed_back(node, user)
@@ -100,6 +98,16 @@ class Inputs(States):
                     if me is not None:
                         out.append(self.element_of(me, key))
         return out
+
+    def stands_for(self, module: Node, user: Node) -> bool:
+        """Is a value made of a module called in its place: a merge, what wraps it, a `Sequential` that it begins?"""
+        if user.kind == "op":
+            return user.data in knowledge.graph("returns_self")
+        if user.kind != "object":
+            return user.kind in ("phi", "join")
+        if user.data in knowledge.graph("chaining_modules"):
+            return user.inputs[:1] == (module,)
+        return user.data in knowledge.graph("engine_classes")
 
     def handed_back(self, node: Node, call: Node) -> list[Node]:
         """What a call gives back for an argument, where it gives back its arguments: `prepare(model, loader)`."""
@@ -217,8 +225,3 @@ class Inputs(States):
             else:
                 stack += [(n, open_sites) for n in self.sources(at)]
         return out
-
-
-def leads(node: Node, holder: Node) -> bool:
-    """Is a module the first of a `Sequential`: does it get what that gets?"""
-    return holder.data in knowledge.graph("chaining_modules") and holder.inputs[:1] == (node,)

@@ -6,16 +6,14 @@ graph: backward then runs through all earlier steps (or raises).
 
 from __future__ import annotations
 
-from ... import knowledge
 from .graph_fate import Fates
-from .graph_values import MAYBE, NOTHING, OFF, ON, Graph, Loop, Node, Store, is_fresh, nest_of
+from .graph_values import NOTHING, OFF, Loop, Node, is_fresh, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..program.model import Class, Function, Module
-    from .graph_summaries import Sites
 
 STRUCTURE = ("elem", "iter", "tuple", "join", "phi", "snap", "box", "acc")
 STEPS = 240

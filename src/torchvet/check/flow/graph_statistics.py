@@ -1,5 +1,6 @@
-"""Running statistics of modules that take the graph of their input with them: the states of graph_state.py with arithmetic
-in place of the call.
+"""Running statistics of modules that take the graph of their input with them.
+
+They are the states of graph_state.py with arithmetic in place of the call.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Statistics(Inputs):
                     yield Carried(f, root.pos, f"{graph.self_name}{key}", None)
 
     def is_queue(self, store: Store) -> bool:
-        """Is what an attribute held put together with something new: `self.queue = torch.cat([keys, self.queue])[:n]`?"""
+        """Is what an attribute held put together with something new: `self.q = torch.cat([new, self.q])[:n]`?"""
         line, joining = store.pos >> 44, knowledge.graph("joining_functions")
         made = [n for n in store.graph.nodes if n.kind == "op" and n.data in joining and n.pos >> 44 == line]
         return any(store.place in self.structure(i) for n in made for i in n.inputs)
@@ -127,8 +128,8 @@ class Statistics(Inputs):
 
     def is_average(self, store: Store, cls: Class, key: str) -> bool:
         """Is a running value: a buffer or tensor of the module that is scaled and added to."""
-        if store.how == "inplace":
-            return True
+        if store.how != "add":
+            return store.how == "inplace"
         if self.is_buffer(cls, key):
             return True
         return any(
