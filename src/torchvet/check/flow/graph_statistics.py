@@ -42,9 +42,11 @@ class Statistics(Inputs):
         seen: set[int] = set()
         for store in graph.stores:
             key = store.path[1] if len(store.path) == 2 and store.path[0] == graph.self_name else ""
-            if not key or store.how not in RUNNING or store.pos >> 44 in seen or self.mode_at(store.acc) == OFF:
+            if not key or store.how not in RUNNING or store.pos >> 44 in seen:
                 continue
             queued = self.is_queue(store)
+            if (store.how == "cat" and not queued) or self.mode_at(store.acc) == OFF:
+                continue
             if not (queued or self.is_average(store, owner, key)) or not self.is_held(owner, key, f):
                 continue
             used = inputs & self.leaves(store.value, ())
