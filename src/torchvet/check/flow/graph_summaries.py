@@ -5,7 +5,8 @@ mode a function runs. Everything is answered on demand and remembered; functions
 from __future__ import annotations
 
 from ... import knowledge
-from .graph_library import WRITTEN, Library
+from .graph_decorators import Decorators
+from .graph_library import WRITTEN
 from .graph_values import NOTHING, OFF, Box, Call, Node, is_plain_type
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ MOST_FILES = 30
 MOST_PARTS = 48
 
 
-class Summaries(Library):
+class Summaries(Decorators):
     """Adds to the graphs what crosses functions."""
 
     def __init__(self, program: Program) -> None:
