@@ -483,6 +483,12 @@ class Builder(Calls):
             back = tuple(dict.fromkeys(e.names[name] for e in ends if name in e.names and e.names[name] is not phi))
             if back:
                 phi.inputs = (*phi.inputs, *back)
+        for e in ends:
+            for root in e.fields:
+                if root not in phis:
+                    loop.roots[root] = self.name_node(root, s[1]) if root not in head.names else head.names[root]
+                    for path, node in e.fields[root].items():
+                        loop.left.setdefault(path, []).append(node)
         self.loop = outer
         broken = self.breaks.pop()
         # names that only the body binds are known after it

@@ -1,7 +1,7 @@
 """What a call of a decorated function gives: what the function returns, or what its decorator makes of that.
 
-A decorator of the project is looked into: does what it returns, or what the functions that it returns give, come of what
-it was handed? Of one from outside it is known by its package; where nothing is known, what the call gives is unknown.
+A decorator of the project is looked into: does what it returns, or what the functions that it returns give, come of
+what it was handed? One from outside is known by its package; where nothing is known, what the call gives is unknown.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A layer behind others gets activations, the first one gets the batch of the load
 from __future__ import annotations
 
 from ... import knowledge
+from .graph_fate import Fates
 from .graph_library import CALLED
-from .graph_state import STEPS, States
 from .graph_values import MAYBE, NOTHING, OFF, Graph, Node
 
 TYPE_CHECKING = False
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LEVELS = 4
 """Callers of callers asked for what they hand on."""
+STEPS = 240
+"""Values followed for one question."""
 MOST_NAMES = 60
 """Values followed to find the calls of a module."""
 INSIDE = 3
@@ -26,7 +28,7 @@ HOLDING = ("Sequential(", "ModuleList(", "ModuleDict(")
 """What holds modules that are called out of sight."""
 
 
-class Inputs(States):
+class Inputs(Fates):
     """Adds the questions `may_take_graph` and `is_activation`."""
 
     def __init__(self, program: Program) -> None:
@@ -53,6 +55,16 @@ class Inputs(States):
         if known is None:
             known = self._runs[id(f)] = self.calls_of_instances(f.owner)
         return known
+
+    def is_trained_through(self, f: Function) -> bool:
+        """Does backward run over what a call of a method gives, or over what its caller gives to whoever calls that?"""
+        level = [f]
+        for _ in range(LEVELS):
+            calls = [call for g in level for call in self.runs_of(g)]
+            if any(call in e.reached for call in calls for e in self.events(call.graph)):
+                return True
+            level = [call.graph.function for call in calls]
+        return False
 
     def calls_of_instances(self, cls: Class) -> list[Node]:
         """The calls of instances of a class, followed from where they are made: under local names, in attributes,

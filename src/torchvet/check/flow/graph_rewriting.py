@@ -19,6 +19,8 @@ ATTRIBUTE = Later(
     r"|(?=[ \t]*[=,:)\]\[])[^=\n#]*(?<![=!<>])=(?!=)([^=#]{0,400}))"  # set, perhaps over a few lines
 )
 """An attribute that a statement writes; what follows the `=`."""
+ELEMENT = Later(r"self(?<=\bself)\.(\w+)\[([^\n=]*)\] = ([^=#]{0,400})")
+"""An element of an attribute that a statement sets; what follows the `=`."""
 CALLED_NAME = Later(r"(?<![\w.])\w+(?:\.\w+)*(?=\()")
 WORD = Later(r"[A-Za-z_]\w*")
 
@@ -40,6 +42,12 @@ def recurrent(text: str) -> Iterator[tuple[str, str]]:
                 yield found[1], piece
 
 
+def recurrent_elements(text: str) -> Iterator[str]:
+    """The statements of `recurrent` for elements: `self.h[i] = self.rnn(x, self.h[i])`."""
+    for found in ELEMENT.finditer(text):
+        yield from (piece for piece in makers(text, found, 0, len(text)) if "(" in piece)
+
+
 def makers(text: str, found: Match[str], start: int, end: int) -> Iterator[str]:
     """The parts of statements, up to the attribute, by which a match of `ATTRIBUTE` may set it to what it makes."""
     word = "self." + found[1]
@@ -53,11 +61,27 @@ def makers(text: str, found: Match[str], start: int, end: int) -> Iterator[str]:
     if text.find(word, start, found.start()) < 0:
         return
     names = set(WORD.findall(tail if line < 0 or goes_on(tail[:line]) else tail[:line]))
-    for at in places(text[start : found.start()], word):
-        head = text[text.rfind("\n", 0, start + at) + 1 : start + at]
-        left, equals, _ = head.partition("=")
-        if equals and not names.isdisjoint(WORD.findall(left)):
-            yield head + word
+    above = text[start : found.start()]
+    for at in places(above, word):
+        begin = above.rfind("\n", 0, at) + 1
+        left, equals, _ = above[begin:at].partition("=")
+        into = set(WORD.findall(left))
+        if equals and not names.isdisjoint(into):
+            yield above[begin:at] + word
+            yield above[begin:]  # `h = self.h`, and below it `h = self.cell(x, h)`
+        elif equals and leads_to(above[begin:], into, names):
+            yield above[begin:]
+
+
+def leads_to(text: str, known: set[str], names: set[str]) -> bool:
+    """Does what some names hold go, by the assignments of a text, into one of these names?"""
+    for line in text.splitlines()[1:]:
+        left, equals, right = line.partition(" = ")
+        if equals and not known.isdisjoint(WORD.findall(right)):
+            known |= set(WORD.findall(left))
+            if not names.isdisjoint(known):
+                return True
+    return False
 
 
 def places(text: str, word: str) -> Iterator[int]:

@@ -6,17 +6,21 @@ graph: backward then runs through all earlier steps (or raises).
 
 from __future__ import annotations
 
-from .graph_fate import Fates
-from .graph_values import NOTHING, OFF, Loop, Node, is_fresh, nest_of
+from ..source.patterns import Later
+from .graph_inputs import STEPS, Inputs
+from .graph_library import WRITTEN
+from .graph_values import NOTHING, OFF, Graph, Loop, Node, Store, is_fresh, key_of, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..program.model import Class, Function, Module
+    from .graph_values import Path
 
 STRUCTURE = ("elem", "iter", "tuple", "join", "phi", "snap", "box", "acc")
-STEPS = 240
+STEPPING = Later(r"\breturn\b")
+SET_BEYOND = Later(r"(\w+)\.(\w+)(?: = |\.clear\(|\.pop\(|\[[^\n=]*\] = )")
 
 
 class Carried:
@@ -32,7 +36,7 @@ class Carried:
         self.back_at = back_at
 
 
-class States(Fates):
+class States(Inputs):
     """Adds the question `carried`."""
 
     def carried_in(self, f: Function) -> Iterator[Carried]:
@@ -42,33 +46,89 @@ class States(Fates):
             return
         events = self.events(graph, False)
         training = {loop for e in events for loop in nest_of(e.loop)}
-        for phi in [n for n in graph.nodes if n.kind == "phi" and n.data in training]:
-            loop: Loop = phi.data
-            name = next((k for k, v in graph.bindings.items() if any(b in v for b in phi.inputs[1:])), "")
-            if not name or any(p[0] == name for p in loop.resets):
-                continue
-            for back in phi.inputs[1:]:
-                call = self.made_from(back, phi, loop)
+        for before, path, loop, left in self.states_of(graph, training):
+            for back in left:
+                call = self.made_from(back, before, loop)
                 if call is None or call.mode == OFF:
                     continue
-                if any(self.cuts(node, phi) for _, node in graph.removed):
+                if any(self.cuts(node, before) for _, node in graph.removed):
                     continue
                 for event in events:
-                    if loop in nest_of(event.loop) and call in event.reached:
-                        yield Carried(f, call.pos, name, (f.module, event.pos))
+                    if loop in nest_of(event.loop) and call in event.reached and self.is_kept_by(loop, path):
+                        yield Carried(f, call.pos, "".join(path), (f.module, event.pos))
                         break
                 else:
                     continue
                 break
 
+    def states_of(self, graph: Graph, loops: set[Loop]) -> Iterator[tuple[Node, Path, Loop, list[Node]]]:
+        """(what it holds when a turn begins, its path, the loop, what turns leave in it) of each name, element and
+        attribute that the turns of loops hand on and that nothing in them resets."""
+        for phi in [n for n in graph.nodes if n.kind == "phi" and n.data in loops]:
+            loop: Loop = phi.data
+            name = next((k for k, v in graph.bindings.items() if any(b in v for b in phi.inputs[1:])), "")
+            if name and not any(p[0] == name for p in loop.resets):
+                yield phi, (name,), loop, list(phi.inputs[1:])
+        for loop in graph.loops.values():
+            for path, left in loop.left.items() if loop in loops else ():
+                if any(path[: len(p)] == p for p in loop.resets):
+                    continue
+                before: Node | None = loop.roots[path[0]]
+                for key in path[1:]:
+                    before = graph.elements.get((id(before), key))
+                if before is not None:
+                    yield before, path, loop, left
+
+    def is_kept_by(self, loop: Loop, path: Path) -> bool:
+        """Does nothing else than the statements of a loop change what an element or attribute holds?"""
+        if len(path) == 1:
+            return True
+        graph, root = loop.graph, loop.roots[path[0]]
+        owner = graph.function.owner
+        if root is graph.params.get(graph.self_name):
+            return owner is not None and self.is_held(owner, path[1], graph.function)
+        return not any(n.kind == "call" and root in n.inputs and loop in nest_of(n.loop) for n in graph.calls.values())
+
     def made_from(self, result: Node, state: Node, loop: Loop) -> Node | None:
-        """The call of a called object that makes a state's next value out of the state."""
-        for node in self.structure(result):
-            if node.kind == "call" and loop in nest_of(node.loop) and self.made_by_object(node):
-                arguments = (*node.data.arguments, *node.data.keywords.values())
-                if any(state in self.structure(a) for a in arguments):
-                    return node
+        """The call of a called object that makes a state's next value out of the state, here or in a function that is
+        handed the state."""
+        for node in self.parts(result):
+            if node.kind != "call" or loop not in nest_of(node.loop):
+                continue
+            arguments = (*node.data.arguments, *node.data.keywords.values())
+            if not any(state in self.structure(a) for a in arguments):
+                continue
+            if self.made_by_object(node) or self.makes_inside(node, state):
+                return node
         return None
+
+    def makes_inside(self, call: Node, state: Node) -> bool:
+        """Does a called function hand a state to a called object and return the next one? A return that stands in a
+        result by its number is not told apart."""
+        if call.data.external is not None or call.data.method:
+            return False
+        for f, _ in self.targets(call)[:2]:
+            if self.own_mode(f) == OFF or not STEPPING.search(self.text(f)):
+                continue
+            graph = self.graph(f)
+            given = [p for n, p in graph.params.items() if state in self.structure(self.argument(call, f, n))]
+            if any(self.cuts(node, p) for p in given for _, node in graph.removed):
+                continue
+            for node in {n for r in self.returned(f) for n in self.parts(r)}:
+                if node.kind != "call" or node.mode == OFF or not self.made_by_object(node):
+                    continue
+                arguments = (*node.data.arguments, *node.data.keywords.values())
+                if any(p in self.structure(a) for p in given for a in arguments):
+                    return True
+        return False
+
+    def parts(self, value: Node) -> set[Node]:
+        """`structure`, also of the fields of a record that is made here."""
+        found = self.structure(value)
+        for node in [n for n in found if n.kind == "object"]:
+            for field in self.record(node):
+                found |= self.structure(field)
+        return found
 
     def structure(self, node: Node) -> set[Node]:
         """A node and what it is an element, merge or container of."""
@@ -103,13 +163,16 @@ class States(Fates):
                     yield Carried(f, call.pos, f"{graph.self_name}{key}", None)
                     break
         for store in graph.stores:
-            if store.how != "item" or len(store.path) != 2 or store.path[0] != graph.self_name:
+            if store.how != "item" or len(store.path) != 2 or store.path[0] != graph.self_name or store.key is None:
                 continue
-            if (
-                store.key is None
-                or store.key[0] == "const"
-                or store.value.kind not in ("elem", "tuple", "join", "call")
-            ):
+            if store.value.kind not in ("elem", "tuple", "join", "call"):
+                continue
+            key = key_of(store.key)
+            before = graph.elements.get((id(store.place), key))
+            if before is not None and self.is_trained_state(store, before, owner):
+                yield Carried(f, store.pos, f"{''.join(store.path)}{key}", None)
+                continue
+            if store.key[0] == "const":
                 continue
             for call in self.structure(store.value):
                 if call.kind != "call" or not self.made_by_object(call):
@@ -121,6 +184,25 @@ class States(Fates):
                 if any(call in self.structure(n) for _, n in graph.removed):
                     yield Carried(f, store.pos, "".join(store.path), None)
                     break
+
+    def is_trained_state(self, store: Store, before: Node, owner: Class) -> bool:
+        """Is an element of an attribute made out of what it held by the call of a module, or in a method that is
+        trained, and set nowhere else?"""
+        graph, key = store.graph, store.path[1]
+        call = self.next_state(store.value, before)
+        if call is None or not self.made_by_object(call) or self.mode_at(call) == OFF:
+            return False
+        setters = [m for m in self.holders(owner, key, WRITTEN) if m.name != "__init__"]
+        if setters != [graph.function] or not self.is_held(owner, key, graph.function):
+            return False
+        if any(self.cuts(node, before) for _, node in graph.removed) or self.is_set_beyond(graph.function, key):
+            return False
+        return self.calls_module(call) or self.is_trained_through(graph.function)
+
+    def is_set_beyond(self, f: Function, key: str) -> bool:
+        """Is an attribute of an object set or emptied in the file of its class by others than its methods, by text?"""
+        text = self.program.text(f.module.path) or ""
+        return any(found[1] != "self" and found[2] == key[1:] for found in SET_BEYOND.finditer(text))
 
     def next_state(self, result: Node, before: Node) -> Node | None:
         for node in self.structure(result):

@@ -6,8 +6,8 @@ They are the states of graph_state.py with arithmetic in place of the call.
 from __future__ import annotations
 
 from ... import knowledge
-from .graph_inputs import LEVELS, Inputs
-from .graph_state import STEPS, Carried
+from .graph_inputs import STEPS
+from .graph_state import Carried, States
 from .graph_values import OFF, ON, Graph, Node, Store
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ RUNNING = ("inplace", "add", "cat")
 """How a running value takes up a new one."""
 
 
-class Statistics(Inputs):
+class Statistics(States):
     """Adds the question `statistics`."""
 
     def statistics_in(self, f: Function) -> Iterator[Carried]:
@@ -80,16 +80,6 @@ class Statistics(Inputs):
         line, joining = store.pos >> 44, knowledge.graph("joining_functions")
         made = [n for n in store.graph.nodes if n.kind == "op" and n.data in joining and n.pos >> 44 == line]
         return any(store.place in self.structure(i) for n in made for i in n.inputs)
-
-    def is_trained_through(self, f: Function) -> bool:
-        """Does backward run over what a call of a method gives, or over what its caller gives to whoever calls that?"""
-        level = [f]
-        for _ in range(LEVELS):
-            calls = [call for g in level for call in self.runs_of(g)]
-            if any(call in e.reached for call in calls for e in self.events(call.graph)):
-                return True
-            level = [call.graph.function for call in calls]
-        return False
 
     def written_with_graph(self, f: Function, graph: Graph, owner: Class) -> Iterator[Carried]:
         """Rows of a buffer that are set to what a module makes of the step's data: `self.bank[idx] = feat`."""

@@ -28,7 +28,7 @@ class Loop:
     """A loop of a function: `kind` is "for", "while" or "comp"; `resets` are the paths that some way through the body
     binds to a value without a graph, to a fresh container, or empties."""
 
-    __slots__ = ("graph", "guards", "iterated", "kind", "parent", "pos", "resets")
+    __slots__ = ("graph", "guards", "iterated", "kind", "left", "parent", "pos", "resets", "roots")
 
     def __init__(self, graph: Any, pos: int, kind: str, parent: Loop | None, guards: Guards = ()) -> None:
         self.graph = graph
@@ -38,6 +38,10 @@ class Loop:
         self.parent = parent
         self.iterated: Node = NOTHING
         self.resets: set[Path] = set()
+        self.left: dict[Path, list[Node]] = {}
+        """What a turn leaves in elements and attributes."""
+        self.roots: dict[str, Node] = {}
+        """The values that they belong to."""
 
     def nest(self) -> list[Loop]:
         """This loop and those around it, innermost first."""

@@ -17,7 +17,7 @@ from ..source.patterns import Later
 from .graph_keeping import STORES, Kept
 from .graph_meters import Meters
 from .graph_preparing import EVALUATING, LOOP, LOOPS, may_comprehend
-from .graph_rewriting import ATTRIBUTE, calls_object, recurrent, rewrites
+from .graph_rewriting import ATTRIBUTE, calls_object, recurrent, recurrent_elements, rewrites
 from .graph_values import NOTHING, OFF, Node
 
 TYPE_CHECKING = False
@@ -314,9 +314,11 @@ class Graphs(Meters):
         for attribute, statement in recurrent(text):
             if calls_object(f, statement) and self.is_only_setter(f, attribute):
                 return True
-        # `self.h[i] = rnn(x, self.h[i])`, where another part of the result is cut
+        # `self.h[i] = rnn(x, self.h[i])`, where another part of the result is cut, or backward runs over it
         if not any(text.count(f"self.{name}") > 1 for name in set(ITEM.findall(text))):
             return False
+        if any(calls_object(f, statement) for statement in recurrent_elements(text)):
+            return True
         return any(f".{m}(" in text for m in knowledge.graph("remover_methods"))
 
     def is_only_setter(self, f: Function, attribute: str) -> bool:
