@@ -68,8 +68,7 @@ def makers(text: str, found: Match[str], start: int, end: int) -> Iterator[str]:
         into = set(WORD.findall(left))
         if equals and not names.isdisjoint(into):
             yield above[begin:at] + word
-            yield above[begin:]  # `h = self.h`, and below it `h = self.cell(x, h)`
-        elif equals and leads_to(above[begin:], into, names):
+        if equals and leads_to(above[begin:], into, names):
             yield above[begin:]
 
 
@@ -78,9 +77,10 @@ def leads_to(text: str, known: set[str], names: set[str]) -> bool:
     for line in text.splitlines()[1:]:
         left, equals, right = line.partition(" = ")
         if equals and not known.isdisjoint(WORD.findall(right)):
-            known |= set(WORD.findall(left))
-            if not names.isdisjoint(known):
+            bound = set(WORD.findall(left))
+            if not names.isdisjoint(bound):
                 return True
+            known |= bound
     return False
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .graph_values import Path
 
 STRUCTURE = ("elem", "iter", "tuple", "join", "phi", "snap", "box", "acc")
-STEPPING = Later(r"\breturn\b")
 SET_BEYOND = Later(r"(\w+)\.(\w+)(?: = |\.clear\(|\.pop\(|\[[^\n=]*\] = )")
 
 
@@ -92,29 +91,31 @@ class States(Inputs):
     def made_from(self, result: Node, state: Node, loop: Loop) -> Node | None:
         """The call of a called object that makes a state's next value out of the state, here or in a function that is
         handed the state."""
-        for node in self.parts(result):
+        found = self.parts(result)
+        for node in found:
             if node.kind != "call" or loop not in nest_of(node.loop):
                 continue
             arguments = (*node.data.arguments, *node.data.keywords.values())
             if not any(state in self.structure(a) for a in arguments):
                 continue
-            if self.made_by_object(node) or self.makes_inside(node, state):
+            keys = {n.data for n in found if n.kind == "elem" and n.inputs[0] is node}
+            if self.made_by_object(node) or self.makes_inside(node, state, keys):
                 return node
         return None
 
-    def makes_inside(self, call: Node, state: Node) -> bool:
-        """Does a called function hand a state to a called object and return the next one? A return that stands in a
-        result by its number is not told apart."""
+    def makes_inside(self, call: Node, state: Node, keys: set[str]) -> bool:
+        """Does a called function hand a state to a called object and return the next one, among what stands under
+        these keys of its result?"""
         if call.data.external is not None or call.data.method:
             return False
         for f, _ in self.targets(call)[:2]:
-            if self.own_mode(f) == OFF or not STEPPING.search(self.text(f)):
+            if self.own_mode(f) == OFF:
                 continue
             graph = self.graph(f)
             given = [p for n, p in graph.params.items() if state in self.structure(self.argument(call, f, n))]
             if any(self.cuts(node, p) for p in given for _, node in graph.removed):
                 continue
-            for node in {n for r in self.returned(f) for n in self.parts(r)}:
+            for node in {n for r in self.returned(f) for x in under(r, keys) for n in self.parts(x)}:
                 if node.kind != "call" or node.mode == OFF or not self.made_by_object(node):
                     continue
                 arguments = (*node.data.arguments, *node.data.keywords.values())
@@ -229,3 +230,10 @@ class States(Inputs):
             if element is not None and any(element in self.structure(n) for n in graph.renewed):
                 return False
         return True
+
+
+def under(result: Node, keys: set[str]) -> tuple[Node, ...]:
+    """What stands in a result under some keys; the result where it is no tuple, or no key is known."""
+    if result.kind != "tuple" or not keys:
+        return (result,)
+    return tuple(n for i, n in enumerate(result.inputs) if f"[{i}]" in keys)
