@@ -86,7 +86,8 @@ class States(Inputs):
         owner = graph.function.owner
         if root is graph.params.get(graph.self_name):
             return owner is not None and self.is_held(owner, path[1], graph.function)
-        return not any(n.kind == "call" and root in n.inputs and loop in nest_of(n.loop) for n in graph.calls.values())
+        handed = {n for call in graph.calls.values() if loop in nest_of(call.loop) for n in call.inputs}
+        return root not in handed and not any(n.kind == "snap" and n.inputs[0] is root for n in handed)
 
     def made_from(self, result: Node, state: Node, loop: Loop) -> Node | None:
         """The call of a called object that makes a state's next value out of the state, here or in a function that is
