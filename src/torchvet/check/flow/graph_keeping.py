@@ -132,8 +132,21 @@ class Keeping(Relevance):
         return False
 
     def is_overwritten(self, store: Store) -> bool:
-        """Is the same place written each time: `x["loss"] = v`."""
-        return store.how == "item" and (store.key is None or store.key[0] in ("const", "attr"))
+        """Is the same place written each time, or one of a fixed number: `x["loss"] = v`, `x[step % 10] = v`?"""
+        if store.how != "item":
+            return False
+        return store.key is None or store.key[0] in ("const", "attr") or self.goes_round(store.key, store.graph)
+
+    def goes_round(self, key: Expr, graph: Graph) -> bool:
+        """Is an index a remainder, by itself or by all that its name is bound to?"""
+        if key[0] != "name":
+            return bool(key[0] == "bin" and key[2] == "%")
+        bound = [
+            s[3]
+            for s in (self.program.statements(graph.function) if "%" in self.text(graph.function) else ())
+            if s[0] == "assign" and any(t[0] == "name" and t[2] == key[2] for t in s[2])
+        ]
+        return bool(bound) and all(e[0] != "name" and self.goes_round(e, graph) for e in bound)
 
     def is_copied(self, store: Store) -> bool:
         """Is `x[i] = v` done under `no_grad` on what is no container by its own function: a copy into a tensor?"""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ... import knowledge
 from ..source.patterns import Later
 from .graph_carry import MOST_INPUTS
-from .graph_keeping import LONGEST, Keeping, Kept, is_plain
+from .graph_helpers import Helpers
+from .graph_keeping import LONGEST, Kept, is_plain
 from .graph_shape import holds_tensors
 from .graph_values import FREED, NOTHING, Loop, Node, Store, nest_of
 
@@ -34,7 +35,7 @@ DEEPEST_KEEPER = 2
 """Calls inside a callee that are looked into."""
 
 
-class Meters(Keeping):
+class Meters(Helpers):
     """Adds `kept_in`: stores and calls that are faults."""
 
     def __init__(self, program: Program) -> None:
@@ -51,6 +52,7 @@ class Meters(Keeping):
             k = self.judge(store)
             if k is not None:
                 yield k
+        yield from self.kept_by_helpers(graph)
         for node in list(graph.calls.values()):
             yield from self.metered(node)
 
