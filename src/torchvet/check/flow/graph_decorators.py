@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 HEAD = Later(r"def \w+\(([^()]*)")
 PASSED = Later(r"\breturn (?:await )?(\w+)(?:\(|\n)")
 CALLED_FIRST = Later(r"\b(\w+) = (?:await )?(\w+)\(")
-WORD = Later(r"\w+")
+PLAIN = Later(r"(?<![*\w])\w+")
+"""A parameter that takes one argument."""
 DEEPEST_WRAPPER = 4
 """Functions in functions that a decorator returns."""
 
@@ -69,7 +70,7 @@ class Decorators(Library):
     def passes_by_text(self, decorator: Function) -> bool:
         """Does a decorator say that it returns what its function gives, or the function: `return fn(*args)`?"""
         text = self.text(decorator)
-        given = {name for head in HEAD.findall(text) for name in WORD.findall(head)}
+        given = {name for head in HEAD.findall(text) for name in PLAIN.findall(head)}
         if any(name in given for name in PASSED.findall(text)):
             return True
         return any(fn in given and f"return {kept}\n" in text for kept, fn in CALLED_FIRST.findall(text))
@@ -77,7 +78,7 @@ class Decorators(Library):
     def comes_of(self, f: Function, names: frozenset[str], levels: int) -> bool:
         """Does what a function returns come of one of its parameters, or of one of these names around it?"""
         graph = self.graph(f)
-        names |= {p[0] for p in f.params if p[0] != graph.self_name}
+        names |= {p[0] for p in f.params if p[1] in ("pos", "kw") and p[0] != graph.self_name}
         around = names.difference(graph.params) if levels < DEEPEST_WRAPPER else names
         if any(r.kind == "param" and r.data in names for r in graph.returns):
             return True  # the function itself
