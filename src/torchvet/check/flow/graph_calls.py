@@ -322,8 +322,9 @@ class Calls(Expressions):
             return receiver
         if name in knowledge.graph("second_result_methods"):
             return self.with_indices(e, self.op(pos, name, receiver), bool(e[3] or e[4]), call)
-        # `meter.add(v)` as a statement is no tensor arithmetic: its result would be lost
-        if name in self.keepers and e is not self.statement and not self.is_project_method(e, receiver):
+        # `meter.add(v)` as a statement is no tensor arithmetic: its result would be lost; `self.norm(x)` calls a module
+        kept = name in self.keepers and e is not self.statement and not self.calls_attribute(receiver)
+        if kept and not self.is_project_method(e, receiver):
             others = [] if name.endswith("_as") or name == "to" else [a for a in call.arguments if a.kind != "func"]
             return self.op(pos, name, receiver, *others)
         if name in self.scalers and call.arguments and not self.is_project_method(e, receiver):
@@ -331,6 +332,10 @@ class Calls(Expressions):
         if name in knowledge.graph("sanitising_methods") and not self.is_project_method(e, receiver):
             return NOTHING
         return None
+
+    def calls_attribute(self, receiver: Node) -> bool:
+        """Is a method looked up on the object of the function, whose class sets an attribute by itself?"""
+        return receiver.kind == "param" and receiver.data == self.graph.self_name and self.function.is_method
 
     def is_project_method(self, e: Expr, receiver: Node) -> bool:
         if receiver.kind == "tensor" or (receiver.kind == "op" and receiver.data not in WRAPPED):

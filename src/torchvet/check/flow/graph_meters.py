@@ -5,10 +5,9 @@ from __future__ import annotations
 from ... import knowledge
 from ..source.patterns import Later
 from .graph_carry import MOST_INPUTS
-from .graph_helpers import Helpers
-from .graph_keeping import LONGEST, Kept, is_plain
+from .graph_keeping import LONGEST, Keeping, Kept, is_plain
 from .graph_shape import holds_tensors
-from .graph_values import FREED, NOTHING, Loop, Node, Store, nest_of
+from .graph_values import FREED, MAYBE, NOTHING, OFF, Graph, Loop, Node, Store, nest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Expr, Function
     from ..program.program import Program
+    from .graph_values import Path
 
 KEEPING = Later(
     r"\.(?:append|appendleft|extend|insert|add|update|put|push|\w+_)\(|\.\w+[ \t]*[-+]=|\][ \t]*[-+]?=[^=]"
@@ -31,8 +31,66 @@ FRESH = Later(r"[\[{\d\"']|(?:list|dict|set|deque|defaultdict|OrderedDict|Counte
 HANDING = Later(r"self\.(\w+)\(")
 UNNAMED = ("call", "iter", "join", "param", "phi")
 """What is called without a name of its own, a model or a function that was passed: no object is said to keep."""
+ARITHMETIC = ("op", "acc", "box", "join", "phi")
 DEEPEST_KEEPER = 2
 """Calls inside a callee that are looked into."""
+
+
+class Helpers(Keeping):
+    """Adds `kept_by_helpers`: places that take up a value by way of a function, `queue = enqueue(queue, keys)`. The
+    function puts what it is handed together, so that the call does what `torch.cat([queue, keys])` would do."""
+
+    def kept_by_helpers(self, graph: Graph) -> Iterator[Kept]:
+        """Places that a call gives their next value, made of what they held and of a value with a graph."""
+        for before, path, call in self.taking_up(graph):
+            if any(call in e.reached for e in self.events(graph)):
+                continue
+            for value, expr in self.taken_up(call, before):
+                store = Store(graph, "cat", call.pos, before, path, value, expr, call.loop, call.guards)
+                kept = self.judge(store)
+                if kept is None:
+                    continue
+                if kept.alive:
+                    fate = self.fate(call)
+                    if fate.trained or fate.unknown:
+                        continue
+                yield kept
+                break
+
+    def taking_up(self, graph: Graph) -> Iterator[tuple[Node, Path, Node]]:
+        """(what a name or attribute held, its path, the call that is handed this and gives the next value)."""
+        for phi, name in list(graph.carried.items()):
+            for back in phi.inputs[1:]:
+                if is_handed(phi, back) and phi.data in nest_of(back.loop):
+                    yield phi, (name,), back
+        me = graph.params.get(graph.self_name)
+        for key, left in list(graph.attributes.items()) if me is not None else ():
+            held: Node | None = graph.elements.get((id(me), key))
+            for back in left:
+                if held is not None and is_handed(held, back):
+                    yield held, (graph.self_name, key), back
+
+    def taken_up(self, call: Node, before: Node) -> Iterator[tuple[Node, Expr]]:
+        """The arguments that the called function puts together with another one."""
+        given = [
+            (n, e) for n, e in zip(call.data.arguments, call.data.expr[3]) if n is not before and self.may_carry(n)
+        ]
+        for f, _ in self.targets(call)[:2] if given else ():
+            if self.own_mode(f) == OFF or not self.may_join(f):
+                continue
+            graph = self.graph(f)
+            joined = [put_together(r) for r in self.returned(f)]
+            for value, expr in given:
+                names = [n for n in graph.params if self.argument(call, f, n) is value]
+                held = [n for n in graph.params if self.argument(call, f, n) is before]
+                if any(a in found and b in found for found in joined for a in names for b in held):
+                    yield value, expr
+
+    def may_join(self, f: Function) -> bool:
+        """May a function put two of its parameters together, by its text?"""
+        text = self.text(f)
+        names = {name.rpartition(".")[2] for name in knowledge.graph("joining_functions")}
+        return " + " in text or any(f"{name}(" in text for name in names)
 
 
 class Meters(Helpers):
@@ -304,3 +362,27 @@ def stores_beyond(text: str, f: Function) -> bool:
         if not fresh.get(keeper[1]):
             return True
     return False
+
+
+def is_handed(before: Node, call: Node) -> bool:
+    if call.kind != "call" or call.mode in (OFF, MAYBE) or call.data.external is not None or call.data.method:
+        return False
+    return before in call.data.arguments
+
+
+def put_together(value: Node) -> set[str]:
+    """The parameters that a value is made of by arithmetic alone."""
+    out: set[str] = set()
+    stack, seen = [value], set[Node]()
+    while stack:
+        node = stack.pop()
+        if node in seen or node is NOTHING:
+            continue
+        seen.add(node)
+        if node.kind == "param":
+            out.add(node.data)
+        elif node.kind == "box":
+            stack += node.data.entries.values()
+        elif node.kind in ARITHMETIC:
+            stack += node.inputs
+    return out

@@ -7,7 +7,7 @@ graph: backward then runs through all earlier steps (or raises).
 from __future__ import annotations
 
 from ..source.patterns import Later
-from .graph_inputs import STEPS, Inputs
+from .graph_fate import STEPS, Inputs
 from .graph_library import WRITTEN
 from .graph_values import NOTHING, OFF, Graph, Loop, Node, Store, is_fresh, key_of, nest_of
 

@@ -6,7 +6,7 @@ They are the states of graph_state.py with arithmetic in place of the call.
 from __future__ import annotations
 
 from ... import knowledge
-from .graph_inputs import STEPS
+from .graph_fate import STEPS
 from .graph_state import Carried, States
 from .graph_values import OFF, ON, Graph, Node, Store
 

@@ -5,8 +5,7 @@ mode a function runs. Everything is answered on demand and remembered; functions
 from __future__ import annotations
 
 from ... import knowledge
-from .graph_decorators import Decorators
-from .graph_library import WRITTEN
+from .graph_library import WRITTEN, Decorators
 from .graph_values import NOTHING, OFF, Box, Call, Node, is_plain_type
 
 TYPE_CHECKING = False
