@@ -186,6 +186,9 @@ class Inputs(Fates):
             for f in self.program.functions_on(module, [row]) if module is not None else ():
                 nodes = self.graph(f).nodes
                 stack += [n for n in nodes if n.kind == "object" and n.pos >> 44 == row and n.data is cls]
+        for method in cls.methods.values():
+            if method.is_method and method.params and f"{method.params[0][0]}(" in self.text(method):
+                stack.append(self.graph(method).params[method.params[0][0]])  # `self(x)`
         out: list[Node] = []
         seen: set[Node] = set()
         while stack and len(seen) < MOST_NAMES:
