@@ -336,3 +336,13 @@ def train(agent, loader):
 def test_a_state_in_an_element_of_an_attribute(made, method, after, found):
     graphs = graphs_of(ELEMENT.format(made=made, method=method, after=after))
     assert [c.name for c in graphs.carried()] == (["self.states[who]"] if found else [])
+
+
+def test_another_class_of_the_same_name_says_nothing():
+    layer = FIRST[: FIRST.index("class Net")]
+    other = "class Standardise:\n    pass\n\n\nclass Chain:\n    def __init__(self):\n        self.a = Standardise()\n"
+    own = layer + "\n\ndef main(run):\n    run(Standardise(4))\n"
+    graphs = graphs_of({"train.py": own, "other.py": other})
+    cls = graphs.program.modules["train.py"].classes["Standardise"]
+    assert [path for path, _ in graphs.makers_of(cls)] == ["train.py"]
+    assert graphs.statistics() == []

@@ -145,6 +145,7 @@ class Inputs(Fates):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._runs: dict[int, list[Node]] = {}
+        self._makers: dict[int, list[tuple[str, int]]] = {}
 
     def may_take_graph(self, graph: Graph, used: set[Node]) -> bool:
         """May what a method gets for some of its parameters carry a graph? Where no call of it is known: is it that of
@@ -152,7 +153,7 @@ class Inputs(Fates):
         f = graph.function
         calls = self.runs_of(f)
         if calls:
-            return any(self.is_given_activation(param, LEVELS) for param in used)
+            return any(self.is_given_activation(param, LEVELS, True) for param in used)
         me = graph.params.get(graph.self_name)
         if not self.gives_input(graph, {n for n in graph.params.values() if n is not me}):
             return False
@@ -246,12 +247,24 @@ class Inputs(Fates):
 
     def makers_of(self, cls: Class) -> list[tuple[str, int]]:
         """(file, line) of the calls that by their text make an instance of a class."""
-        paths = sorted(self.program.files_naming((cls.name,)))
-        return [(path, row) for path in paths for row in self.program.rows_calling(path, cls.name)]
+        known = self._makers.get(id(cls))
+        if known is None:
+            paths = [p for p in sorted(self.program.files_naming((cls.name,))) if self.names_class(p, cls)]
+            known = [(path, row) for path in paths for row in self.program.rows_calling(path, cls.name)]
+            self._makers[id(cls)] = known
+        return known
 
-    def is_activation(self, value: Node, levels: int) -> bool:
+    def names_class(self, path: str, cls: Class) -> bool:
+        """Is it this class, not another one of its name, that a file calls so, as far as its imports tell?"""
+        module = self.program.module(path)
+        if module is None or path == cls.module.path or cls.name not in module.names:
+            return module is not None
+        found = self.program.entity(("name", 0, cls.name), self.program.module_scope(module))
+        return found is None or (found[0] == "class" and found[1] is cls)
+
+    def is_activation(self, value: Node, levels: int, parts: bool = False) -> bool:
         """Is a value computed from what a module gave with gradients on, here, in what is called here, or in a caller
-        that passes it?"""
+        that passes it? `parts`: what a module gets that only stands in another one may be."""
         stack: list[tuple[Node, Sites]] = [(value, ())]
         seen: set[tuple[Node, Sites]] = set()
         while stack and len(seen) < STEPS:
@@ -278,19 +291,21 @@ class Inputs(Fates):
                 f = node.graph.function
                 if sites and any(g is f for g, _ in self.targets(sites[-1])):
                     stack.append((self.argument(sites[-1], f, node.data), sites[:-1]))
-                elif levels and self.is_given_activation(node, levels - 1):
+                elif levels and self.is_given_activation(node, levels - 1, parts):
                     return True
         return False
 
-    def is_given_activation(self, param: Node, levels: int) -> bool:
+    def is_given_activation(self, param: Node, levels: int, parts: bool) -> bool:
         """Do callers pass an activation for a parameter? A module that only stands in another one is called there."""
         f = param.graph.function
         calls = self.runs_of(f)
         for call in calls:
             given = NOTHING if self.mode_at(call) in (OFF, MAYBE) else self.argument(call, f, param.data)
-            if given is not NOTHING and self.is_activation(given, levels):
+            if given is not NOTHING and self.is_activation(given, levels, parts):
                 return True
-        return not calls and f.owner is not None and self.is_module_class(f.owner) and self.is_part(f.owner)
+        if calls or not parts or f.owner is None:
+            return False
+        return self.is_module_class(f.owner) and self.is_part(f.owner)
 
     def may_be_frozen(self, call: Node) -> bool:
         """Is what is called a part of the class whose parameters it tells to need no gradients?"""
