@@ -82,8 +82,8 @@ def forward(self, x):
     ("body", "changes", "statement"),
     [
         ("out, self.h = self.rnn(x, self.h)", True, "self.h = self.rnn(x, self.h"),
-        ("out, h = self.rnn(x, self.h)\n    self.h = h", True, "    out, h = self.rnn(x, self.h"),
-        ("state = self.cell(x, self.h)\n    out = state[0]\n    self.h = state[1]", True, "    state = self.cell(x, self.h"),
+        ("out, h = self.rnn(x, self.h)\n    self.h = h", True, "self.rnn(x, self.h"),
+        ("state = self.cell(x, self.h)\n    out = state[0]\n    self.h = state[1]", True, "self.cell(x, self.h"),
         ("out = self.h = self.cell(\n        x,\n        self.h,\n    )", True, "self.h = self.cell(\n        x,\n        self.h"),
         ("out = x\n    self.h = x\n    print(self.h)", False, None),
         ("out = f(self.h)\n    self.h = x", False, None),

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ..program.model import Function
 
+    Assignment = tuple[int, frozenset[str], str]
+
 ATTRIBUTE = Later(
     r"self(?<=\bself)\.(\w+)(?=( ?[-+*]=\s|\.\w+_\(|\[[^\n=]*\] = )"  # changed in place
     r"|(?=[ \t]*[=,:)\]\[])[^=\n#]*(?<![=!<>])=(?!=)([^=#]{0,400}))"  # set, perhaps over a few lines
@@ -27,8 +29,9 @@ WORD = Later(r"[A-Za-z_]\w*")
 
 def rewrites(text: str, start: int, end: int) -> bool:
     """Does a method, the lines from `start` to `end`, change an attribute by its own value?"""
+    above: list[Assignment] = []
     for found in ATTRIBUTE.finditer(text, start, end):
-        if found[2] is not None or next(makers(text, found, start, end), None) is not None:
+        if found[2] is not None or next(makers(text, found, start, end, above), None) is not None:
             return True
     return False
 
@@ -36,20 +39,23 @@ def rewrites(text: str, start: int, end: int) -> bool:
 def recurrent(text: str) -> Iterator[tuple[str, str]]:
     """(attribute, statement that makes its next value out of it, as far as that matters) of a method that calls
     something with what an attribute holds."""
+    above: list[Assignment] = []
     for found in ATTRIBUTE.finditer(text):
-        for piece in makers(text, found, 0, len(text)) if found[2] is None else ():
+        for piece in makers(text, found, 0, len(text), above) if found[2] is None else ():
             if "(" in piece:
                 yield found[1], piece
 
 
 def recurrent_elements(text: str) -> Iterator[str]:
     """The statements of `recurrent` for elements: `self.h[i] = self.rnn(x, self.h[i])`."""
+    above: list[Assignment] = []
     for found in ELEMENT.finditer(text):
-        yield from (piece for piece in makers(text, found, 0, len(text)) if "(" in piece)
+        yield from (piece for piece in makers(text, found, 0, len(text), above) if "(" in piece)
 
 
-def makers(text: str, found: Match[str], start: int, end: int) -> Iterator[str]:
-    """The parts of statements, up to the attribute, by which a match of `ATTRIBUTE` may set it to what it makes."""
+def makers(text: str, found: Match[str], start: int, end: int, above: list[Assignment]) -> Iterator[str]:
+    """The parts of statements, up to the attribute, by which a match of `ATTRIBUTE` may set it to what it makes.
+    `above` takes the assignments of the method when they are needed."""
     word = "self." + found[1]
     begin = found.start(3)
     tail = found[3][: max(0, end - begin)]
@@ -58,30 +64,48 @@ def makers(text: str, found: Match[str], start: int, end: int) -> Iterator[str]:
         if at > line >= 0 and not goes_on(tail[:line]):
             break
         yield text[found.start() : begin + at + len(word)]
-    if text.find(word, start, found.start()) < 0:
+    if not is_used(text, word, start, found.start()):
         return
+    if not above:
+        above += assignments(text, start, end)
     names = set(WORD.findall(tail if line < 0 or goes_on(tail[:line]) else tail[:line]))
-    above = text[start : found.start()]
-    for at in places(above, word):
-        begin = above.rfind("\n", 0, at) + 1
-        left, equals, _ = above[begin:at].partition("=")
-        into = set(WORD.findall(left))
-        if equals and not names.isdisjoint(into):
-            yield above[begin:at] + word
-        if equals and leads_to(above[begin:], into, names):
-            yield above[begin:]
+    below = ""
+    own = text.rfind("\n", 0, found.start()) + 1
+    for at, left, right in reversed(above):
+        if at >= own or names.isdisjoint(left):
+            continue
+        last = max(places(right, word), default=-1)
+        if last >= 0:
+            yield right + below if below else right[: last + len(word)]
+        names.update(WORD.findall(right))
+        below = f"\n{right}{below}"
 
 
-def leads_to(text: str, known: set[str], names: set[str]) -> bool:
-    """Does what some names hold go, by the assignments of a text, into one of these names?"""
-    for line in text.splitlines()[1:]:
-        left, equals, right = line.partition(" = ")
-        if equals and not known.isdisjoint(WORD.findall(right)):
-            bound = set(WORD.findall(left))
-            if not names.isdisjoint(bound):
-                return True
-            known |= bound
+def is_used(text: str, word: str, start: int, end: int) -> bool:
+    """Does a word stand on the right side of an assignment in a part of a text, or in a line that goes on with one?"""
+    at = text.find(word, start, end)
+    while at >= 0:
+        begin = text.rfind("\n", start, at) + 1
+        if text.find("=", begin, at) >= 0 or text[begin - 2 : begin - 1] in "([{,":
+            return True
+        at = text.find(word, at + 1, end)
     return False
+
+
+def assignments(text: str, start: int, end: int) -> list[Assignment]:
+    """(position, words on the left, text on the right) of the assignments in a part of a text."""
+    out: list[Assignment] = []
+    at = text.find(" = ", start, end)
+    while at >= 0:
+        begin = text.rfind("\n", start, at) + 1 or start
+        stop = text.find("\n", at, end)
+        stop = end if stop < 0 else stop
+        while stop < end and goes_on(text[at:stop]):
+            more = text.find("\n", stop + 1, end)
+            stop = end if more < 0 else more
+        out.append((begin, frozenset(WORD.findall(text[begin:at])), text[at + 3 : stop]))
+        at = text.find(" = ", stop, end)
+    return out
 
 
 def places(text: str, word: str) -> Iterator[int]:
