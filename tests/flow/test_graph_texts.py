@@ -175,3 +175,45 @@ def test_a_mapping_of_a_plain_type_is_no_object_of_the_project():
     for name, classes in (("log", []), ("note", ["Meter"])):
         param = graphs.graph(function(graphs, name)).params["logs"]
         assert [c.name for c in graphs.classes(param)] == classes
+
+
+STATEFUL = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 4)
+        self.hidden = None
+
+    def forward(self, x):
+        out, self.hidden = self.rnn(x, self.hidden)
+        return out
+
+
+def fit(model: Net, loader, opt):
+    for x in loader:
+        {reset}
+        model(x).mean().backward()
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("reset", "carried"),
+    [
+        ("opt.zero_grad()", True),
+        ("print(model.hidden)", True),
+        ("other.hidden_size = 4", True),
+        ("assert model.hidden == x", True),
+        ("model.hidden = None", False),
+        ("model.module.hidden, y = None, x", False),
+        ("self.model.hidden = None", False),
+        ("setattr(model, 'hidden', None)", False),
+        ("model.hidden.detach_()", False),
+    ],
+)
+def test_a_state_that_others_reset_is_not_carried(reset, carried):
+    assert bool(graphs_of(STATEFUL.format(reset=reset)).carried()) is carried

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..program.model import Class, Function, Module
+    from ..program.program import Program
     from .graph_values import Path
 
 STRUCTURE = ("elem", "iter", "tuple", "join", "phi", "snap", "box", "acc")
 SET_BEYOND = Later(r"(\w+)\.(\w+)(?: = |\.clear\(|\.pop\(|\[[^\n=]*\] = )")
+
+
+SET = Later(r"[ \t]*(?:,[^=\n()]*)?=(?!=)|\.detach_\(")
+"""What stands behind an attribute that is set, or cut in place."""
 
 
 class Carried:
@@ -37,6 +42,10 @@ class Carried:
 
 class States(Inputs):
     """Adds the question `carried`."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._set_outside: dict[str, bool] = {}
 
     def carried_in(self, f: Function) -> Iterator[Carried]:
         """States of loops: `out, h = rnn(x, h)` with backward in each turn."""
@@ -216,6 +225,8 @@ class States(Inputs):
 
     def is_held(self, cls: Class, key: str, f: Function) -> bool:
         """Is an attribute reset or cut nowhere but in the constructor?"""
+        if self.is_set_outside(key[1:]):
+            return False
         for method in self.holders(cls, key):
             graph = self.graph(method)
             if method.name == "__init__":
@@ -231,6 +242,36 @@ class States(Inputs):
             if element is not None and any(element in self.structure(n) for n in graph.renewed):
                 return False
         return True
+
+    def is_set_outside(self, name: str) -> bool:
+        """Does anybody set an attribute of this name on another object than self, or cut it there, by the texts:
+        `model.hidden = None`, `setattr(layer, "hidden", None)`?"""
+        known = self._set_outside.get(name)
+        if known is None:
+            modules = [m for m in self.program.modules.values() if not m.is_collected]
+            known = any(sets_outside(self.program.text(m.path) or "", name) for m in modules)
+            self._set_outside[name] = known
+        return known
+
+
+def sets_outside(text: str, name: str) -> bool:
+    """Does a text set an attribute of this name, other than on self?"""
+    word = "." + name
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        before = text[max(0, at - 5) : at]
+        own = before.endswith("self") and not (before[:1].isalnum() or before[:1] in "_.")
+        if not own and SET.match(text, end) is not None:
+            return True
+        at = text.find(word, end)
+    for quoted in (f'"{name}"', f"'{name}'"):
+        at = text.find(quoted)
+        while at >= 0:
+            if "setattr(" in text[text.rfind("\n", 0, at) + 1 : at]:
+                return True
+            at = text.find(quoted, at + 1)
+    return False
 
 
 def under(result: Node, keys: set[str]) -> tuple[Node, ...]:
