@@ -6,7 +6,16 @@ from __future__ import annotations
 from ... import knowledge
 from ..program.model import Function, dotted
 from ..source.patterns import Later
-from . import ranks_batches, ranks_expressions, ranks_flags, ranks_loops, ranks_models, ranks_seeds, ranks_tables
+from . import (
+    ranks_agreement,
+    ranks_batches,
+    ranks_expressions,
+    ranks_flags,
+    ranks_loops,
+    ranks_models,
+    ranks_seeds,
+    ranks_tables,
+)
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -93,6 +102,8 @@ def call(f: Frame, e: Expr) -> Value:
         if callee[0] in ("sym", "bound", "ext", "extinst"):
             perhaps_called(f, [*args, *keywords.values()], e)
         result = ranks_models.follows(f, callee, args, e)
+    if result == UNKNOWN and callee[0] == "ext" and ranks_agreement.computed(callee[1], args, keywords):
+        result = REDUCED
     if result == UNKNOWN and keywords:
         result = ranks_seeds.handed(f, keywords, e)
     question = not e[3] and not e[4] and func[0] in ("name", "attr") and func[-1].startswith(STABLE)
@@ -298,6 +309,7 @@ def followed(
         return share
     if f.path and receiver is not None:
         ranks_flags.set_by_some(f, function, e)
+        receiver = ranks_agreement.behind_first(f, function, receiver)
     bound = machine.bound(f, function, receiver, args, keywords)
     trace = machine.called(function, receiver, bound, None)
     if trace is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import children, dotted
-from . import ranks_batches, ranks_calls, ranks_loops, ranks_models, ranks_tables
+from . import ranks_agreement, ranks_batches, ranks_calls, ranks_loops, ranks_models, ranks_tables
 from .ranks_values import (
     REDUCED,
     UNKNOWN,
@@ -293,6 +293,9 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
     if rest and name in ("<", "<=", ">", ">="):
         return ranks_loops.own_share(f, e)  # `while i < n:` where one rank has more of them
     if is_local(a) or is_local(b):
+        read = ranks_agreement.is_set(name, a, b) if name in ORDERS else None
+        if read is not None:
+            return read
         if depends_on_rank(a) or depends_on_rank(b):
             return UNKNOWN
         return derived_local(op(name, a, b), f.machine.origin(f, e, ""), "")
@@ -307,6 +310,7 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
     return UNKNOWN
 
 
+ORDERS = frozenset(("<", "<=", ">", ">="))
 NUMERIC = frozenset(("+", "-", "*", "//", "%"))
 COUNTABLE = frozenset(("const", "sym", "op", "size"))
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")

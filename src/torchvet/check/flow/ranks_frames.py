@@ -9,7 +9,7 @@ unknown, and once more when a turn leaves something behind that depends on the r
 from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
-from . import ranks_batches, ranks_contexts, ranks_expressions, ranks_flags, ranks_loops
+from . import ranks_agreement, ranks_batches, ranks_contexts, ranks_expressions, ranks_flags, ranks_loops
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -183,7 +183,10 @@ class Frame:
 
     # --------------------------------------------------------------------------------------------- statements
     def do_if(self, s: Stmt) -> bool:
-        return self.part(ranks_batches.asked(self, self.eval(s[2]), s[2]), s[3], s[4], s[1], s[2][1])
+        test = ranks_batches.asked(self, self.eval(s[2]), s[2])
+        if depends_on_rank(test) and ranks_agreement.handle_is_set(self, s[2], s[3]):
+            test = self.sym(s[1], "unset")
+        return self.part(test, s[3], s[4], s[1], s[2][1])
 
     def part(self, test: Value, yes: Block, no: Block, pos: int, test_pos: int) -> bool:
         """Two ways after a test."""
@@ -197,6 +200,8 @@ class Frame:
             self.items.append(("if", guard, then, other, pos, test_pos))
         if then_alive and other_alive:
             self.env = self.merge(guard, then_env, other_env, pos)
+            if then and other:
+                ranks_agreement.settle(self, guard, ((yes, then, then_env), (no, other, other_env)))
             return True
         if then_alive or other_alive:
             self.env = then_env if then_alive else other_env
@@ -494,6 +499,10 @@ class Frame:
                 self.assign(x, v, pos)
         elif kind == "attr":
             ranks_flags.asked_to_stop(self, t, value)
+            t = ranks_agreement.tensor_of(t) if value == REDUCED else t
+            if t[0] == "name":
+                self.assign(t, value, pos)
+                return
             whole = dotted(t)
             if whole is not None:
                 self.forget(whole)

@@ -52,6 +52,9 @@ class Machine(Names):
         self.wrong_sources: dict[tuple[str, int], tuple[Module, int, Function, str, str]] = {}
         self.met: set[tuple[int, int]] = set()
         self.releases = Releases(program)
+        self.in_turn: set[tuple[str, int]] = set()
+        """Where process groups are made one after the other."""
+        self.first_calls: dict[int, list[tuple[str, list[Function]]]] = {}
         self.remembered: set[int] = set()
         """Functions with `@cache` that every rank has called."""
         self.frames = 0

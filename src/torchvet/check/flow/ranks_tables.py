@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import knowledge
 from ..program.model import dotted, walk_expr
-from . import ranks_expressions, ranks_loops
+from . import ranks_agreement, ranks_expressions, ranks_loops
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -206,6 +206,8 @@ def collective(
     root = root_of(row, args, keywords)
     f.items.append(("op", Op(name, name, group, f.module, e[1], row, sure and switched, row.family, root=root)))
     if row.kind == "group_create":
+        if f.breaks:
+            f.machine.in_turn.add((f.module.path, e[1]))
         return made_group(f, row, args, keywords, e)
     if row.result == "dst_only" and row.last == "reduce" and row.family in IN_PLACE and e[3]:
         target = dotted(e[3][0])
@@ -215,10 +217,11 @@ def collective(
     if row.result != "uniform":
         return UNKNOWN
     written = e[3][0] if e[3] else next((x for k, x in e[4] if k in FILLED), None)
+    written = ranks_agreement.tensor_of(written) if written is not None else None
     whole = dotted(written) if written is not None and written[0] != "star" else None
     if name.startswith("broadcast"):
         first = args[0] if args else next((keywords[k] for k in FILLED if k in keywords), UNKNOWN)
-        shared = from_leader(first)
+        shared = ranks_agreement.received(first) if ranks_agreement.receives(f) else from_leader(first)
         if written is not None and whole and row.group_arg != "(world)":
             f.assign(written, shared, e[1])
         return shared
