@@ -106,7 +106,7 @@ def handle_is_set(f: Frame, test: Expr, body: Block) -> bool:
     """`if not cls.group: cls.group = make_group()`, where `make_group` makes one group after the other and keeps
     the one that this rank is in: all of them are in one, so all have a handle, or none has."""
     name = unset(test)
-    if name is None or not makes(f, name, body):
+    if name is None or name not in f.machine.changed(body):
         return False
     inner = test[3][0] if test[0] == "cmp" else test[3]
     held, _ = f.beside(inner)
@@ -120,15 +120,6 @@ def unset(test: Expr) -> str | None:
     if test[0] == "cmp" and test[2] in (("is",), ("==",)) and test[3][1][0] == "const" and test[3][1][2] is None:
         return dotted(test[3][0])
     return None
-
-
-def makes(f: Frame, name: str, body: Block) -> bool:
-    """Whether a block gives a name its value, itself or by a function that declares it `global`."""
-    if name in f.machine.changed(body):
-        return True
-    writers = {g.name for g in f.machine.written_globally(f.module, name)}
-    calls = [x for s in walk_block(body) for e in expressions_of(s) for x in walk_expr(e) if x[0] == "call"]
-    return any(c[2][-1] in writers for c in calls)
 
 
 def kept_of_several(machine: Machine, v: Value) -> bool:

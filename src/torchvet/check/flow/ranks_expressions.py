@@ -450,6 +450,8 @@ def of_comp(f: Frame, e: Expr) -> Value:
             made = made[1][1] if made[0] == "tuple" and len(made[1]) == 2 else UNKNOWN
         if made[0] == "batch" or (made[:2] == ("op", "sel") and "batch" in (made[3][0], made[4][0])):
             return iterated  # `{k: v.to(device) for k, v in batch.items()}`
+    if iterated == made == REDUCED and e[2] != "dict":
+        return REDUCED
     return ranks_loops.kept(f, asked, e) or ranks_batches.collected(made) or UNKNOWN
 
 

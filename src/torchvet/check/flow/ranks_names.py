@@ -540,7 +540,7 @@ class Names:
             first = iterated[1][0]
             if all(x == first for x in iterated[1]):
                 return first  # type: ignore[no-any-return]
-        return ("sym", ("v", f.module.path, s[1], "element"))
+        return REDUCED if iterated == REDUCED else ("sym", ("v", f.module.path, s[1], "element"))
 
     def part(self, v: Value, index: int) -> Value:
         if v[0] in ("tuple", "list") and -len(v[1]) <= index < len(v[1]):
