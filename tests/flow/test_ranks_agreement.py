@@ -108,6 +108,19 @@ PAIRS = {
             Clock.init()
             flush()
         """,
+    "a buffer where a rank has none": """
+        def share(item):
+            if item is not None:
+                dist.broadcast(item, src=0)
+        def run(loader):
+            first = dist.get_rank() == 0
+            sizes = None
+            if first:
+                sizes = torch.tensor(next(loader))
+            n = torch.tensor([0 if sizes is None else sizes.numel()])
+            share(n)
+            share({given})
+        """,
     "a reading of the clock": """
         class Meter:
             def __init__(self, least):
@@ -134,6 +147,10 @@ FORMS = {
     "a tensor for the others": ({"taken": "ok"}, {"taken": "_"}),
     "a handle of one of several groups": ({"many": "for ranks in lists"}, {"many": "with open(lists) as ranks"}),
     "a flag that the first call sets": ({"first": "cls.sync()"}, {"first": "cls.last = time.time()"}),
+    "a buffer where a rank has none": (
+        {"given": "torch.empty(int(n.item())) if sizes is None else sizes"},
+        {"given": "sizes"},
+    ),
     "a reading of the clock": ({"test": "self.least > 0"}, {"test": "elapsed < self.least"}),
 }  # fmt: skip
 

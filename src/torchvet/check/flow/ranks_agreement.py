@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..program.model import dotted, expressions_of, target_names, walk_block, walk_expr
 from ..source.patterns import Later
-from .ranks_values import LEADER, REDUCED, TRUE, at, concrete, depends_on_rank, op, truth, varies
+from .ranks_values import LEADER, MADE, REDUCED, TRUE, UNKNOWN, at, concrete, depends_on_rank, op, truth, varies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,15 +23,17 @@ OF_ITS_OWN = Later(r"rand|bernoulli|multinomial|normal|poisson|load|save|seed|de
 PARTS = frozenset(("list", "tuple"))
 
 
-def computed(q: str, args: list[Value], keywords: dict[str, Value]) -> bool:
-    """Whether a function outside the project is given what all ranks hold alike, and nothing of one of them:
-    `torch.tensor(gathered)`, `torch.stack(gathered)`, `torch.empty((numel // 2, 2))`."""
+def computed(f: Frame, q: str, args: list[Value], keywords: dict[str, Value], e: Expr) -> Value:
+    """What a function outside the project makes. Given what all ranks hold alike, and nothing of one of them, that is
+    the same on all: `torch.tensor(gathered)`, `torch.empty((numel // 2, 2))`; else something, which is not None."""
     module, _, name = q.rpartition(".")
     if module not in COMPUTES or not args or OF_ITS_OWN.search(name):
-        return False
+        return UNKNOWN
     given = [*args, *keywords.values()]
     given += [x for v in given if v[0] in PARTS for x in v[1]]
-    return REDUCED in given and not any(varies(v) or v[0] in ("graph", "batch") for v in given)
+    if any(varies(v) or v[0] in ("graph", "batch") for v in given):
+        return UNKNOWN
+    return REDUCED if REDUCED in given else f.sym(e[1], MADE)
 
 
 def tensor_of(e: Expr) -> Expr:

@@ -102,8 +102,8 @@ def call(f: Frame, e: Expr) -> Value:
         if callee[0] in ("sym", "bound", "ext", "extinst"):
             perhaps_called(f, [*args, *keywords.values()], e)
         result = ranks_models.follows(f, callee, args, e)
-    if result == UNKNOWN and callee[0] == "ext" and ranks_agreement.computed(callee[1], args, keywords):
-        result = REDUCED
+    if result == UNKNOWN and callee[0] == "ext":
+        result = ranks_agreement.computed(f, callee[1], args, keywords, e)
     if result == UNKNOWN and keywords:
         result = ranks_seeds.handed(f, keywords, e)
     question = not e[3] and not e[4] and func[0] in ("name", "attr") and func[-1].startswith(STABLE)

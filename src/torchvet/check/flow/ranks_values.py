@@ -37,6 +37,7 @@ FALSE: Value = ("const", False)
 REDUCED: Value = ("sym", "reduced")
 """The result of a collective that leaves the same value on every rank."""
 
+MADE = "made"
 CHOOSING = frozenset(("sel", "not", "and", "or"))
 LARGEST = 48
 """A value of more nodes than this is given up: it becomes unknown, and unknown is silent."""
@@ -385,9 +386,15 @@ def compare(name: str, a: Value, b: Value) -> Value:
         return ("const", name in ("!=", "is not"))  # equal ones were met above
     if name in ("==", "!=") and b[0] == "const" and a[0] in ("func", "closure", "class", "module"):
         return ("const", name == "!=")
-    if name in ("is", "is not") and b == NONE and truth(a) is True:
+    if name in ("is", "is not") and b == NONE and (truth(a) is True or is_made(a)):
         return ("const", name == "is not")
     return ("op", name, a, b)
+
+
+def is_made(v: Value) -> bool:
+    """Whether a value is something that a function made, or that came from another rank, where a rank has it instead
+    of what another one has: `buffer = torch.empty(n) if given is None else given`."""
+    return v == REDUCED or (v[0] == "sym" and isinstance(v[1], tuple) and v[1][0] == "v" and v[1][-1] == MADE)
 
 
 def of_its_own(v: Value) -> bool:
