@@ -293,9 +293,9 @@ def combined(f: Frame, name: str, a: Value, b: Value, e: Expr) -> Value:
     if rest and name in ("<", "<=", ">", ">="):
         return ranks_loops.own_share(f, e)  # `while i < n:` where one rank has more of them
     if is_local(a) or is_local(b):
-        read = ranks_agreement.is_set(name, a, b) if name in ORDERS else None
-        if read is not None:
-            return read
+        known = ranks_agreement.is_set(name, a, b) if name in ORDERS else None
+        if known is not None:
+            return known
         if depends_on_rank(a) or depends_on_rank(b):
             return UNKNOWN
         return derived_local(op(name, a, b), f.machine.origin(f, e, ""), "")
