@@ -242,3 +242,21 @@ def test_what_a_check_passes_over_is_said(trace, monkeypatch):
     out = trace("train:train")[1]
     assert "not reported: rank-guarded-collective" in out and "a check passes over this function" in out
     assert "error[" not in out
+
+
+@pytest.mark.parametrize(("tested", "parts"), [('hasattr(net, "module")', False), ("loader", True)])
+def test_a_module_that_is_not_wrapped_runs_no_collective(trace, tested, parts):
+    """`if hasattr(net, "module"): net.module(x)`: behind its `else` the module is not wrapped."""
+    with open("wrapped.py", "w", encoding="utf-8") as f:
+        f.write(
+            "import torch\nimport torch.multiprocessing as mp\nfrom torch.nn.parallel import DistributedDataParallel\n\n\n"
+            "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.register_buffer('mean', torch.zeros(4))\n\n\n"
+            "def fit(rank, h, loader):\n    net = Net().to(rank)\n    if h.num_gpus > 1:\n"
+            "        net = DistributedDataParallel(net, device_ids=[rank])\n    if rank == 0:\n        for x in loader:\n"
+            f"            if {tested}:\n                net.module(x)\n            else:\n                net(x)\n"
+            "    for x in loader:\n        net(x).mean().backward()\n\n\n"
+            "def main(h):\n    mp.spawn(fit, nprocs=h.num_gpus)\n"
+        )
+    _, out, _ = trace("wrapped:fit")
+    assert ("ranks part here" in out.partition("8 ranks")[0]) is parts

@@ -223,6 +223,8 @@ def dispatch(f: Frame, callee: Value, args: list[Value], keywords: dict[str, Val
         return followed(f, function, receiver, args[1:] if receiver is not None else args, keywords, e, function.name)
     if kind == "partial":
         return dispatch(f, callee[1], [*callee[2], *args], {**dict(callee[3]), **keywords}, e)
+    if kind == "op" and callee[1] == "sel" and op("not", callee[2]) in f.path:
+        return dispatch(f, callee[4], args, keywords, e)  # behind `if hasattr(net, "module"): ... else:`
     if kind == "op" and callee[1] == "sel" and "wrapped" in (callee[3][0], callee[4][0]):
         # `DDP(net) if distributed else net`, `if hasattr(net, "module"): net = net.module`: the first is what happens
         return dispatch(f, callee[3], args, keywords, e)
