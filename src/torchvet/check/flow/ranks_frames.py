@@ -9,7 +9,15 @@ unknown, and once more when a turn leaves something behind that depends on the r
 from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
-from . import ranks_agreement, ranks_batches, ranks_contexts, ranks_expressions, ranks_flags, ranks_loops
+from . import (
+    ranks_agreement,
+    ranks_batches,
+    ranks_contexts,
+    ranks_expressions,
+    ranks_flags,
+    ranks_loops,
+    ranks_turns,
+)
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -295,7 +303,8 @@ class Frame:
         body = self.turn(s[3], None, UNKNOWN, s[1], s[2])
         other, _, _ = self.nested(s[4])
         if body or other:
-            self.items.append(("while", TRUE, body, other, s[1], s[2][1]))
+            again = ranks_turns.repeatable(s, body)
+            self.items.append(("while", TRUE, body, other, s[1], s[2][1], again))
         test = self.machine.pure_test(self, s[2])
         if test is not None:
             # a loop that turns as often as the rank wants leaves what it changes different on every rank

@@ -6,7 +6,7 @@ A function is a *region tree* of items, in order:
     ("call", Trace, pos, label)                        a project function, followed
     ("if", Value, then, orelse, pos, test pos)         blocks are tuples of items
     ("loop", key, trip Value, body, orelse, pos)       `for`
-    ("while", Value, body, orelse, pos, test pos)
+    ("while", Value, body, orelse, pos, test pos, whether a turn without collectives is as good as none)
     ("try", body, handlers, orelse, final, pos)        a handler is (items, pos, parts nobody, exception names)
     ("exit", how, pos)                                 return, break, continue, raise, quit (ends the program quietly)
     ("hole",)                                          where a generator-based context manager runs its body

@@ -101,7 +101,7 @@ class Comparison:
                 # what was assumed about choices that come no more makes no difference
                 ahead = a.bits | b.bits
                 assume = {k: v for k, v in assume.items() if self.table.bit(k) & ahead}
-                key = (a.id, b.id, frozenset(assume.items()))
+                key = (a.id, b.id, frozenset(assume.items()), stepped(loops))
                 if key in self._seen:
                     return
                 self._seen.add(key)
@@ -115,14 +115,14 @@ class Comparison:
                     self.apart(a, b, assume, ta, tb, loops, depth)
                     return
                 self.turns(a, b, assume, ta, tb, loops, depth)
-                a, b = a.next, b.next  # type: ignore[assignment]
+                a, b, loops = a.next, b.next, begun(loops)  # type: ignore[assignment]
                 continue
             if a.kind == b.kind and a.kind in ("op", "call") and a.key == b.key:
                 if self.doubled(a, b, ta, tb):
                     return
                 if not self._quiet and a.kind == "op" and a.data[2] != b.data[2] and None not in (a.data[2], b.data[2]):
                     self.note("roots", a, 0, ta, tb, b, None)
-                a, b = a.next, b.next  # type: ignore[assignment]
+                a, b, loops = a.next, b.next, begun(loops)  # type: ignore[assignment]
                 continue
             if a.kind == b.kind:
                 if a.kind in ("op", "call"):
@@ -188,6 +188,8 @@ class Comparison:
 
     def apart(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """The two sides are out of step here: note it, and go on where they meet again."""
+        if self.comes_later(a, b, loops):
+            return
         if loops and loops[-1][0] is loops[-1][1] and "again" in (a.kind, b.kind):
             # a loop that one side does not have: what counts is what its turns run, not where it is left
             one = b if a.kind == "again" else a
@@ -254,9 +256,20 @@ class Comparison:
                 self.walk(x, y, assume, ta, tb, loops, depth + 1)  # type: ignore[arg-type]
                 return
 
+    def comes_later(self, a: Node, b: Node, loops: Any) -> bool:
+        """Whether one side has given up a turn before its first collective, and comes to the other's in its next."""
+        if not loops or stepped(loops) or not repeats(loops[-1][0]) or loops[-1][0].data[0] is not loops[-1][1].data[0]:
+            return False
+        for side, one, other in ((0, a, b), (1, b, a)):
+            if one.kind == "again" and other.kind in ("op", "call", "loop") and not self.left(other, loops):
+                return one is self.table.again(loops[-1][side].data[0]) and any(
+                    self.same_step(n, other) for n in openings(loops[-1][side])
+                )
+        return False
+
     def alone(self, loop: Node, side: int, assume: Any, ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """A loop that only one side has: what is in it is compared with turns that do nothing."""
-        inside = (*loops, (loop, loop))
+        inside = (*loops, (loop, loop, True))
         if side == 0:
             self.walk(loop.other, self.table.again(loop.data[0]), assume, ta, tb, inside, depth + 1)  # type: ignore[arg-type]
         else:
@@ -316,6 +329,38 @@ class Comparison:
 
     def note(self, kind: str, node: Node, side: int, ta: Trail, tb: Trail, against: Node, loop: Node | None) -> None:
         self.differences.append(Difference(kind, node, side, (listed(ta), listed(tb)), against, loop))
+
+
+def repeats(loop: Node) -> bool:
+    """Whether a turn of the loop that runs no collective is as good as none (`ranks_turns`)."""
+    item = loop.data[0]
+    return item[0] == "while" and bool(item[6])
+
+
+def begun(loops: Any) -> Any:
+    """The loops around, once a collective of this turn has been run: noted where it makes a difference."""
+    if loops and len(loops[-1]) == 2 and repeats(loops[-1][0]):
+        return (*loops[:-1], (*loops[-1], True))
+    return loops
+
+
+def stepped(loops: Any) -> bool:
+    return bool(loops) and len(loops[-1]) > 2
+
+
+def openings(loop: Node) -> Iterator[Node]:
+    """The steps that can be the first of a loop's turn."""
+    seen = set()
+    stack = [loop.other]
+    while stack:
+        n = stack.pop()
+        if n is None or n.id in seen:
+            continue
+        seen.add(n.id)
+        if n.kind in ("branch", "mark"):
+            stack += [n.next, n.other]
+        elif n.kind in ("op", "call", "loop"):
+            yield n
 
 
 def listed(trail: Trail) -> list[Node]:
