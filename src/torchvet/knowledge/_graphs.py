@@ -66,6 +66,7 @@ TABLES = {
  'empty_cache_calls': ('accelerate.Accelerator.free_memory', 'accelerate.utils.release_memory', 'torch.accelerator.empty_cache', 'torch.accelerator.memory.empty_cache', 'torch.cuda.empty_cache', 'torch.mlu.empty_cache', 'torch.mps.empty_cache', 'torch.npu.empty_cache', 'torch.xpu.empty_cache'),
  'out_of_memory_errors': ('MemoryError', 'RuntimeError', 'torch.AcceleratorError', 'torch.cuda.OutOfMemoryError'),
  'partials': ('functools.partial', 'functools.partialmethod'),
+ 'on_threads': ('threading.Thread', 'threading.Timer'),
  'returns_self': ('to', 'cuda', 'cpu', 'train', 'eval', 'half', 'float', 'double', 'bfloat16', 'requires_grad_', 'to_empty', 'type', 'xpu', 'share_memory', 'apply'),
  'returns_arguments': ('accelerate.Accelerator.prepare', 'accelerate.Accelerator.prepare_data_loader', 'accelerate.Accelerator.prepare_optimizer', 'accelerate.Accelerator.unwrap_model', 'lightning.fabric.Fabric.setup', 'lightning.fabric.Fabric.setup_module', 'lightning.fabric.Fabric.setup_dataloaders', 'lightning.fabric.Fabric.setup_optimizers', 'torch.compile', 'copy.deepcopy', 'copy.copy'),
  'module_methods': ('load_state_dict', 'modules', 'named_modules', 'named_parameters', 'parameters', 'state_dict'),

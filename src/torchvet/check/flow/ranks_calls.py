@@ -102,6 +102,8 @@ def call(f: Frame, e: Expr) -> Value:
         if callee[0] in ("sym", "bound", "ext", "extinst"):
             perhaps_called(f, [*args, *keywords.values()], e)
         result = ranks_models.follows(f, callee, args, e)
+    elif callee[0] == "ext" and callee[1] in knowledge.graph("on_threads"):
+        perhaps_called(f, [*args, *keywords.values()], e)
     if result == UNKNOWN and callee[0] == "ext":
         result = ranks_agreement.computed(f, callee[1], args, keywords, e)
     if result == UNKNOWN and keywords:

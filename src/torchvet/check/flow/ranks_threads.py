@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..program.model import walk_expr
 from ..program.program import callee_name
+from .ranks_values import varies
 from .traces_questions import every
 
 TYPE_CHECKING = False
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..program.model import Expr, Function, Module
     from .ranks_machine import Machine
-    from .traces import Op, Trace
+    from .traces import Items, Op, Trace
 
 STARTS = ("Thread", "Timer", "submit")
 JOINS = (".join(", ".result(", ".wait(")
@@ -120,7 +121,7 @@ class Threads:
 
     def after(self, trace: Trace, start: int, thread: Function) -> Iterator[tuple[int, Op]]:
         """(position in the function, collective) of what it runs behind a position."""
-        for item in every(trace.items):
+        for item in every(alongside(trace.items, start)):
             if item[0] == "op" and item[1].pos > start:
                 yield item[1].pos, item[1]
             elif item[0] == "call" and item[2] > start and item[1].function is not thread:
@@ -141,3 +142,25 @@ class Threads:
                 if any(j in self.suspects.text_of(g) for j in JOINS):
                     return int(e[1])
         return 0
+
+
+def alongside(items: Items, start: int, again: bool = False) -> Items:
+    """What can run beside a thread that is started at a position: not the other way of the choice that led to it,
+    unless a later turn of a loop may take that."""
+    out = []
+    for item in items:
+        kind = item[0]
+        if kind == "if":
+            ways = [any(x[0] == "if" and x[4] == start for x in every(block)) for block in item[2:4]]
+            other = again and not varies(item[1])
+            then, orelse = [
+                alongside(block, start, again) if own or not theirs or other else ()
+                for block, own, theirs in zip(item[2:4], ways, reversed(ways))
+            ]
+            item = (*item[:2], then, orelse, *item[4:])
+        elif kind == "loop":
+            item = (*item[:3], alongside(item[3], start, True), *item[4:])
+        elif kind == "while":
+            item = (*item[:2], alongside(item[2], start, True), *item[3:])
+        out.append(item)
+    return tuple(out)

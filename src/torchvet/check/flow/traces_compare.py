@@ -188,7 +188,7 @@ class Comparison:
 
     def apart(self, a: Node, b: Node, assume: dict[Value, bool], ta: Trail, tb: Trail, loops: Any, depth: int) -> None:
         """The two sides are out of step here: note it, and go on where they meet again."""
-        if self.comes_later(a, b, loops):
+        if self.comes_later(a, b, loops) and not (caught(ta) or caught(tb)):
             return
         if loops and loops[-1][0] is loops[-1][1] and "again" in (a.kind, b.kind):
             # a loop that one side does not have: what counts is what its turns run, not where it is left
@@ -361,6 +361,11 @@ def openings(loop: Node) -> Iterator[Node]:
             stack += [n.next, n.other]
         elif n.kind in ("op", "call", "loop"):
             yield n
+
+
+def caught(trail: Trail) -> bool:
+    """Whether a side has come here by a handler: by an exception that may have come up behind a collective as well."""
+    return any(m.data[0][0] == "try" and m.data[3] == "True" for m in listed(trail))
 
 
 def listed(trail: Trail) -> list[Node]:
