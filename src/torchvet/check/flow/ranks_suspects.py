@@ -440,6 +440,7 @@ class Suspects:
                 known = not (
                     words.isdisjoint(self.words)
                     and words.isdisjoint(self.steps)
+                    and (f.parent is None or words.isdisjoint(self.plain_steps))  # `dist.gather` in a nested function
                     and (f.module.path not in self.searched or words.isdisjoint(self.hot_names))
                 )
             self._known[id(f)] = known
