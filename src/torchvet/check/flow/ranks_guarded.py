@@ -6,7 +6,9 @@ only where the text of a function holds a rank at all.
 
 from __future__ import annotations
 
-from ..program.model import blocks_of
+from posixpath import dirname
+
+from ..program.model import blocks_of, dotted, walk_expr
 from .ranks_values import LEADER, OTHER, at, op, truth, varies
 
 TYPE_CHECKING = False
@@ -34,7 +36,44 @@ class Guarded:
         self.frame: Frame = names.pure_frame(function)
 
     def test(self, e: Expr) -> Value:
+        fields = {}
+        for x in walk_expr(e):
+            whole = dotted(x) if x[0] == "attr" else None
+            if whole is not None and whole.partition(".")[0] not in ("self", "cls"):
+                v = self.held_by(whole)
+                if v is not None:
+                    fields[whole] = v
+        if fields:
+            self.frame.dotted = True
+            self.frame.env.update(fields)
         return self.names.pure(self.frame, e)
+
+    def held_by(self, whole: str) -> Value | None:
+        """`args.save_logs = args.logs and is_master(args)` in this function, or else in this folder: what
+        `args.save_logs` is where it depends on the rank. By what is written: the object is taken for the one of the
+        same name."""
+        names, path = self.names, self.function.module.path
+        name = whole.rpartition(".")[2]
+        if any(dotted(target) == whole for target, _ in names.attributes_set(self.function, name)):
+            return self.given(self.function, whole)
+        key = (dirname(path), whole)
+        if key not in names.held:
+            names.held[key] = None
+            for near in names.near(path):
+                page = names.suspects.pages.get(near)
+                for g in page.holding(f"{whole} =") if page is not None and name in page.tokens else ():
+                    names.held[key] = names.held[key] or self.given(g, whole)
+        return names.held[key]
+
+    def given(self, function: Function, whole: str) -> Value | None:
+        """What a function assigns to a dotted name, where it depends on the rank."""
+        names = self.names
+        for target, value in names.attributes_set(function, whole.rpartition(".")[2]):
+            if dotted(target) == whole:
+                v = names.pure(names.pure_frame(function), value)
+                if varies(v):
+                    return v
+        return None
 
     def statements(self) -> Iterator[tuple[Stmt, tuple[Guard, ...]]]:
         """(statement, guards) in order, a compound statement before what it holds; definitions are not entered."""

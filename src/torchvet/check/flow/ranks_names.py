@@ -50,6 +50,7 @@ class Names:
         self._pure: dict[int, Frame] = {}
         self._global_words: dict[str, dict[str, list[int]]] = {}
         self._anywhere: dict[Any, Value | None] = {}
+        self.held: dict[Any, Value | None] = {}  # `ranks_guarded`
         self._callers: dict[int, list[tuple[Function, Expr]]] = {}
         self._assigned: dict[int, dict[str, list[Function]]] = {}
         self._near: dict[str, list[str]] = {}
