@@ -20,6 +20,7 @@ from .wrapping_models import (
     Model,
     Parameters,
     Several,
+    apart,
     models_in,
     parameters_in,
 )
@@ -239,8 +240,10 @@ class KnownCalls:
             for m in models:
                 self.event(CONVERTED, m, e, f)
             return tuple(models)
+        # `if args.sharded: net = ds(net)` wraps nothing that was made where `args.sharded` is false
+        met = [m for m in models if not apart(m.path, self._path)] or models
         out = []
-        for m in models or [Model(path=self._path)]:
+        for m in met or [Model(path=self._path)]:
             w = self.event(WRAPPED, m, e, f)
             w.family = family
             if family == "fsdp2":  # fully_shard works in place
