@@ -64,6 +64,8 @@ class Calls:
                 where = cls if target.startswith("self.") else scope
                 if where is None or target == "" or released(where, target, family):
                     continue
+                if CREATE[name][2].startswith("=") and unlocked_elsewhere(tree):
+                    continue
                 if not target.startswith("self."):
                     parts = parts_of(scope, target) if "Load" in name else []
                     if any(handed_over(scope, x, call) for x in (target, *parts)):
@@ -83,6 +85,10 @@ class Calls:
         """The name that holds the resource: `byref(x)` of ctypes, else what the statement assigns; None: unknown."""
         import ast
 
+        how = CREATE[call.func.attr][2] if isinstance(call.func, ast.Attribute) else ""
+        if how.startswith("="):  # what is locked is what the address is of; the call gives a status
+            at = int(how[1:])
+            return holder(call.args[at]) if at < len(call.args) else None
         for a in call.args[:1]:
             if (
                 isinstance(a, ast.Call)
@@ -156,6 +162,32 @@ def plain(node: ast.AST) -> str | None:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         return f"self.{node.attr}"
     return None
+
+
+def holder(node: ast.AST) -> str | None:
+    """The name of the object whose address an expression gives: `c_void_p(t.data_ptr())`, `x.ctypes.data`."""
+    import ast
+
+    while plain(node) is None:
+        if isinstance(node, ast.Call):
+            converted = called(node) in CONVERSIONS and node.args
+            node = node.args[0] if converted else node.func
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        else:
+            return None
+    return plain(node)
+
+
+def unlocked_elsewhere(tree: ast.AST) -> bool:
+    """Whether a function that locks no pages itself unlocks some."""
+    import ast
+
+    for scope, _ in scopes(tree):
+        names = {x.attr for x in ast.walk(scope) if isinstance(x, ast.Attribute)}
+        if any("HostUnregister" in n for n in names) and not any("HostRegister" in n for n in names):
+            return True
+    return False
 
 
 def released(where: ast.AST, target: str, family: str) -> bool:
