@@ -179,6 +179,29 @@ def test_bypassed(tmp_path, call, wrong):
     assert len(wrapping_of(tmp_path, f"def f(m, x):\n    d = DDP(m)\n    {call}").bypasses()) == wrong
 
 
+@pytest.mark.parametrize(
+    ("test", "called", "wrong"),
+    [("a.sharded", "m", 0), ("a.sharded", "raw", 1), ("not a.plain", "m", 0), ("a.other", "raw", 1)],
+)
+def test_what_is_wrapped_on_one_way_is_not_wrapped_again_on_the_other(tmp_path, test, called, wrong):
+    source = f"""
+        import deepspeed
+        def train(m, x):
+            m(x).sum().backward()
+        def f(m, x, a):
+            raw = m
+            if a.many:
+                if not ({test}):
+                    m = DDP(m)
+            if {test}:
+                m, _, _, _ = deepspeed.initialize(args=a, model=m)
+            train({called}, x)
+        if __name__ == "__main__":
+            f(Net().cuda(), 1, 2)
+    """
+    assert len(wrapping_of(tmp_path, source).bypasses()) == wrong
+
+
 def processes(tmp_path, source: str):
     return wrapping_of(tmp_path, "import torch.distributed as dist\n" + source).processes
 

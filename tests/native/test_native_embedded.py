@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from native_programs import loud
 
+from torchvet.check.flow.native_python import Calls
+from torchvet.check.program.collect import lower
+from torchvet.check.program.program import Program
 from torchvet.check.source.embedded import mask
 
 SOURCE = '''import torch
@@ -99,3 +103,39 @@ class Closed:
         ("a.py", 25, "allocation-not-freed"),
         ("a.py", 40, "event-or-stream-leaked"),
     ]
+
+
+LOCKED = """import ctypes, torch
+lib = ctypes.CDLL("libcudart.so")
+
+def lock(n, pool):
+    t = torch.empty(n)
+    {lock}
+    assert err == 0
+    t.fill_(1)
+    {end}
+
+def unlock(t):
+    {unlock}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lock", "end", "unlock", "named"),
+    [
+        ("err = lib.cudaHostRegister(t.data_ptr(), n, 0)", "pass", "pass", "t"),
+        ("err = lib.cudaHostRegister(ctypes.c_void_p(t.data_ptr()), n, 0)", "pass", "pass", "t"),
+        ("err = lib.cudaHostRegister(ctypes.addressof(t), n, 0)", "pass", "pass", "t"),
+        ("err = lib.cudaHostRegister(t.numpy().ctypes.data, n, 0)", "pass", "pass", "t"),
+        ("err = lib.cudaHostRegister(t.data_ptr(), n, 0)", "lib.cudaHostUnregister(t.data_ptr())", "pass", ""),
+        ("err = lib.cudaHostRegister(t.data_ptr(), n, 0)", "return t", "pass", ""),
+        ("err = lib.cudaHostRegister(t.data_ptr(), n, 0)", "pool.append(keep(t))", "pass", ""),
+        ("err = lib.cudaHostRegister(t.data_ptr(), n, 0)", "pass", "lib.cudaHostUnregister(t.data_ptr())", ""),
+        ("err = lib.cudaHostRegister(address(n), n, 0)", "pass", "pass", ""),
+    ],
+)
+def test_what_is_locked_is_the_argument(tmp_path, lock, end, unlock, named):
+    text = LOCKED.format(lock=lock, end=end, unlock=unlock)
+    program = Program(str(tmp_path), ["a.py"], {"a.py": text}.get)
+    program.add("a.py", lower(text))
+    assert [f.words["name"] for f in Calls(program).faults()] == ([named] if named else [])

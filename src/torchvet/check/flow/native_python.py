@@ -30,6 +30,7 @@ HARMLESS = re.compile(
 PARTS = re.compile(r"(?:cu|hip)(?:Module|Library)Get")
 """Functions that give a part of a loaded module: a kernel is valid only while its module is loaded."""
 CONVERSIONS = ("int", "c_void_p", "c_uint64", "c_size_t", "cast", "UnownedMemory", "c_ulonglong", "c_longlong")
+ADDRESSES = ("byref", "pointer", "addressof")
 KEPT_UNTIL = ("finalize", "register", "callback", "push", "enter_context")
 """Functions of weakref, atexit and ExitStack that call back later."""
 RULES = {"memory": "allocation-not-freed", "event": "event-or-stream-leaked"}
@@ -90,11 +91,7 @@ class Calls:
             at = int(how[1:])
             return holder(call.args[at]) if at < len(call.args) else None
         for a in call.args[:1]:
-            if (
-                isinstance(a, ast.Call)
-                and ast.unparse(a.func).rpartition(".")[2] in ("byref", "pointer", "addressof")
-                and a.args
-            ):
+            if isinstance(a, ast.Call) and ast.unparse(a.func).rpartition(".")[2] in ADDRESSES and a.args:
                 return plain(a.args[0])
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             t = statement.targets[0]
@@ -170,8 +167,12 @@ def holder(node: ast.AST) -> str | None:
 
     while plain(node) is None:
         if isinstance(node, ast.Call):
-            converted = called(node) in CONVERSIONS and node.args
-            node = node.args[0] if converted else node.func
+            if called(node) in (*CONVERSIONS, *ADDRESSES) and node.args:
+                node = node.args[0]
+            elif isinstance(node.func, ast.Attribute) and not node.args:
+                node = node.func.value
+            else:
+                return None
         elif isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
         else:
