@@ -13,6 +13,12 @@ def answer(box, model):
     while True:
         dist.broadcast_object_list(box)
         model(box)
+def gathered(box, model):
+    while True:
+        try:
+            box.append(model.get(timeout=1))
+        except TimeoutError:
+            dist.broadcast_object_list(box)
 def look(box, model):
     print(box)
 """
@@ -29,6 +35,7 @@ STARTS = {
     "a thread": ("threading.Thread(target=answer, args=(box, model)).start()", False),
     "a named thread": ("thread = threading.Thread(None, answer)\n        thread.start()", False),
     "a timer": ("threading.Timer(1.0, answer, (box, model)).start()", False),
+    "in a handler": ("threading.Thread(target=gathered, args=(box, model)).start()", False),
     "a lambda": ("threading.Thread(target=lambda: answer(box, model)).start()", False),
     "a thread without collectives": ("threading.Thread(target=look, args=(box, model)).start()", True),
     "no thread": ("look(box, model)", True),
@@ -46,7 +53,7 @@ def test_what_a_thread_of_one_rank_runs(tmp_path, name):
 
 def test_a_thread_that_runs_another_collective_is_no_partner(tmp_path):
     text = HEAD + APART.format(start=STARTS["a thread"][0], call="dist.all_reduce(box)")
-    assert [(rule, line) for rule, _, line, _ in found(tmp_path, train=text)] == [("rank-guarded-collective", 15)]
+    assert [(rule, line) for rule, _, line, _ in found(tmp_path, train=text)] == [("rank-guarded-collective", 21)]
 
 
 BESIDE = {

@@ -21,7 +21,7 @@ follows an `if c: return` is shared by both ways, never copied, so thirty early 
 from __future__ import annotations
 
 from .ranks_values import NEGATED, UNKNOWN, at, holds_unknown, of_its_own, truth, varies
-from .traces_questions import every, left_by, swallowing
+from .traces_questions import every, left_by, ops_of, swallowing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ def prune(items: Items) -> Items:
             other, final = prune(item[3]), prune(item[4])
             ended = any("StopIteration" in h[3] and h[0] for h in handlers)
             item = ("try", body, handlers, other, final, *item[5:])
-            if not body and not other and not ended and not swallowing(item) and left_by(item) is None:
+            handled = any(True for h in handlers if not h[2] for _ in ops_of(h[0]))
+            if not (body or other or ended or handled or swallowing(item) or left_by(item) is not None):
                 out.extend(final)
                 continue
         out.append(item)
