@@ -9,15 +9,7 @@ unknown, and once more when a turn leaves something behind that depends on the r
 from __future__ import annotations
 
 from ..program.model import dotted, target_names, walk_block
-from . import (
-    ranks_agreement,
-    ranks_batches,
-    ranks_contexts,
-    ranks_expressions,
-    ranks_flags,
-    ranks_loops,
-    ranks_turns,
-)
+from . import ranks_agreement, ranks_batches, ranks_contexts, ranks_expressions, ranks_flags, ranks_loops
 from .ranks_values import (
     NONE,
     REDUCED,
@@ -303,7 +295,9 @@ class Frame:
         body = self.turn(s[3], None, UNKNOWN, s[1], s[2])
         other, _, _ = self.nested(s[4])
         if body or other:
-            again = ranks_turns.repeatable(s, body)
+            from .ranks_turns import repeatable  # few programs have a collective in a `while` loop
+
+            again = repeatable(s, body)
             self.items.append(("while", TRUE, body, other, s[1], s[2][1], again))
         test = self.machine.pure_test(self, s[2])
         if test is not None:
