@@ -180,6 +180,39 @@ def test_bypassed(tmp_path, call, wrong):
 
 
 @pytest.mark.parametrize(
+    ("called", "wrong"),
+    [("self.dmodel(x)", 0), ("self.model(x)", 1), ("self.dmodel(x) + self.model.scaled(x)", 0)],
+)
+def test_the_wrapper_or_in_one_process_the_model(tmp_path, called, wrong):
+    source = f"""
+        def wrap(model):
+            if world_size == 1:
+                return model
+            return DDP(model)
+
+        class Solver:
+            def __init__(self, model):
+                self.model = model
+                self.dmodel = wrap(model)
+
+            def train(self, loader):
+                for x, y in loader:
+                    loss = ({called} - y).mean()
+                    loss.backward()
+
+        def solver_of(args):
+            model = Net()
+            if args.model_only:
+                return Solver(model)
+            return Solver(model)
+
+        def main(args, loader):
+            solver_of(args).train(loader)
+        """
+    assert bool(wrapping_of(tmp_path, source).bypasses()) is bool(wrong)
+
+
+@pytest.mark.parametrize(
     ("test", "called", "wrong"),
     [("a.sharded", "m", 0), ("a.sharded", "raw", 1), ("not a.plain", "m", 0), ("a.other", "raw", 1)],
 )

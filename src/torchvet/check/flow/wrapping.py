@@ -402,9 +402,10 @@ class Wrapping:
         out = []
         for trace in self.traces():
             for c in trace.of_kind(BYPASSED):
-                for w in trace.of_kind(WRAPPED):
-                    if w.model is c.model and w.family in ("ddp", "fsdp1") and w.order < c.order:
-                        through = [e for e in trace.on(w.result) if e.kind == FORWARD]
+                wraps = [w for w in trace.of_kind(WRAPPED) if w.model is c.model]
+                through = [e for w in wraps for e in trace.on(w.result) if e.kind == FORWARD]
+                for w in wraps:
+                    if w.family in ("ddp", "fsdp1") and w.order < c.order:
                         whole = any(e.function is c.function for e in through) or (c.family == "method" and through)
                         if not whole and not apart(w.path, c.path) and self.trains(c) and not self.by_hand(c):
                             out.append(Order(w, c))

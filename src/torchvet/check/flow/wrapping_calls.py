@@ -153,8 +153,10 @@ class KnownCalls:
         return ()
 
     def forward(self, e: Expr, models: list[Model], f: Function) -> None:
+        # the wrapper or, in one process, the model: `net = DDP(net) if world_size > 1 else net`
+        either = any(m.inner is not None for m in models)
         for m in models:
-            if m.raw_of is not None and not self._no_grad:
+            if m.raw_of is not None and not self._no_grad and not either:
                 self.event(BYPASSED, m, e, f)
             elif m.inner is not None or m.sharded:
                 self.event(FORWARD, m, e, f)
