@@ -331,7 +331,8 @@ class Graphs(Meters):
     def may_average(self, f: Function) -> bool:
         """May a method keep a running value: does it scale and add to an attribute of a module, or average weights?"""
         text = self.text(f)
-        if AVERAGES.search(text) is not None and any(f".{m}(" in text for m in knowledge.graph("parameter_iterators")):
+        iterators = knowledge.graph("parameter_iterators")
+        if any(f".{m}(" in text for m in iterators) and AVERAGES.search(text) is not None:
             return True
         return f.owner is not None and self.is_module_class(f.owner)
 
