@@ -139,6 +139,9 @@ class Calls(Expressions):
         if call.external is not None or func[0] not in ("name", "attr"):
             return None
         root = func if func[0] == "name" else func[2]
+        held = self.env.names.get(func[2]) if func is root else None
+        if held is not None and held.kind == "elem" and held.inputs[0].kind == "call":
+            return None  # one of several results: no class
         if root[0] == "name" and root[2] not in self.env.names:
             told = self.defined_as(root[2], "" if func is root else func[3])
             if told == "class":

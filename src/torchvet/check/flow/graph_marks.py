@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..program.model import Expr, Function, Module
+    from ..program.model import Class, Expr, Function, Module
     from .graph_values import Backward
 
 
@@ -152,7 +152,7 @@ class Marks(Preparing):
             for x in self.program.entities(e, scope.parent or scope):
                 if x[0] != "ext" or x[1] not in caches or x[1].endswith("cached_property"):
                     continue
-                if f.owner is not None and f.is_method and self.is_module_class(f.owner):
+                if f.owner is not None and f.is_method and self.may_be_module(f.owner):
                     yield Mark("self", f, d[1], f.name)
                 elif f.returns is not None and is_plain_type(f.returns):
                     return
@@ -167,6 +167,11 @@ class Marks(Preparing):
             return False
         path = self.program.find(f.module.path, bound[1], bound[3])
         return path is not None and self.program.defined_as(path, bound[2]) == "def"
+
+    def may_be_module(self, cls: Class) -> bool:
+        """`is_module_class`, not asked where the file names nothing that modules are written with."""
+        text = self.program.text(cls.module.path) or ""
+        return any(word in text for word in ("nn.", "Module", "forward(")) and self.is_module_class(cls)
 
     # --------------------------------------------------------------------------------------------------- emptied caches
     def emptied_in(self, f: Function) -> Iterator[Mark]:
