@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from .graph_values import Path
 
 STRUCTURE = ("elem", "iter", "tuple", "join", "phi", "snap", "box", "acc")
-SET_BEYOND = Later(r"(\w+)\.(\w+)(?: = |\.clear\(|\.pop\(|\[[^\n=]*\] = )")
 
 
-SET = Later(r"[ \t]*(?:,[^=\n()]*)?=(?!=)|\.detach_\(")
-"""What stands behind an attribute that is set, or cut in place."""
+SET = Later(r"[ \t]*(?:,[^=\n()]*)?=(?!=)|\[[^\n=]*\] = |\.(?:detach_|clear|pop)\(")
+"""What stands behind an attribute that is set, emptied, or cut in place."""
 
 
 class Carried:
@@ -206,14 +205,9 @@ class States(Inputs):
         setters = [m for m in self.holders(owner, key, WRITTEN) if m.name != "__init__"]
         if setters != [graph.function] or not self.is_held(owner, key, graph.function):
             return False
-        if any(self.cuts(node, before) for _, node in graph.removed) or self.is_set_beyond(graph.function, key):
+        if any(self.cuts(node, before) for _, node in graph.removed):
             return False
         return self.calls_module(call) or self.is_trained_through(graph.function)
-
-    def is_set_beyond(self, f: Function, key: str) -> bool:
-        """Is an attribute of an object set or emptied in the file of its class by others than its methods, by text?"""
-        text = self.program.text(f.module.path) or ""
-        return any(found[1] != "self" and found[2] == key[1:] for found in SET_BEYOND.finditer(text))
 
     def next_state(self, result: Node, before: Node) -> Node | None:
         for node in self.structure(result):
@@ -244,7 +238,7 @@ class States(Inputs):
         return True
 
     def is_set_outside(self, name: str) -> bool:
-        """Does anybody set an attribute of this name on another object than self, or cut it there, by the texts:
+        """Does anybody set or empty an attribute of this name on another object than self, by the texts:
         `model.hidden = None`, `setattr(layer, "hidden", None)`?"""
         known = self._set_outside.get(name)
         if known is None:
