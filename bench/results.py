@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "RESULTS.md"
 ORDER = (
-    "cases", "real", "speed", "families", "scale", "corpus", "read loader,wrap", "read collective", "overhead", "tune",
-    "native", "read native,deploy", "read all rules", "scale diagnose", "preflight",
+    "cases", "real", "speed", "families", "scale", "corpus", "read graph", "read loader,wrap", "read collective",
+    "overhead", "tune", "native", "read native,deploy", "read all rules", "scale diagnose", "preflight",
 )  # fmt: skip
 
 
